@@ -1,0 +1,61 @@
+# Every target sets up what it needs; a machine with Python 3.10+, git and make is enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test unit truth lint types docs bench clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(VENV)/.core: pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.core
+	$(BIN)/python -m pip install --quiet --editable '.[dev]'
+	@touch $@
+
+# torch first and exactly: any looser requirement may fetch another build. ElegantRL declares dependencies it does not
+# need here (an old gym among them), so it comes alone.
+$(VENV)/.truth: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet --editable '.[dev,truth]'
+	$(BIN)/python -m pip install --quiet --no-deps elegantrl==0.3.6
+	@touch $@
+
+demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera buffer fit in 30 GB?
+	@$(BIN)/rlmem plan pidog-sac --ram 30GB
+
+test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, unit tests, measured truth
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/python -m pytest -q
+
+unit: $(VENV)/.dev ## Only the tests that need no torch (seconds)
+	$(BIN)/python -m pytest -q -m 'not truth'
+
+truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
+	$(BIN)/python -m pytest -q -m truth
+
+lint: $(VENV)/.dev ## Ruff
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+
+types: $(VENV)/.dev ## Mypy, strict
+	$(BIN)/mypy
+
+docs: $(VENV)/.core ## Write the generated pages again (docs/five-runs.md, docs/rules.md)
+	$(BIN)/rlmem five-runs -o docs/five-runs.md
+	$(BIN)/rlmem rule --pages -o docs/rules.md
+
+bench: $(VENV)/.truth ## Start-up and planning times, beside numpy's import
+	$(BIN)/python benchmarks/startup.py
+	$(BIN)/python benchmarks/planning.py
+
+clean: ## Remove the virtual environment and caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

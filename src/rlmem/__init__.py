@@ -1,0 +1,39 @@
+"""rlmem: memory for reinforcement learning, from plan to post-mortem.
+
+Everything here is loaded when it is first used: importing the package starts nothing and patches nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rlmem.version import __version__
+
+#: Public name to the module it lives in.
+_EXPORTS = {
+    "Budget": "rlmem.plan",
+    "Entry": "rlmem.ledger",
+    "Finding": "rlmem.findings",
+    "Ledger": "rlmem.ledger",
+    "Plan": "rlmem.plan",
+    "Planner": "rlmem.planner",
+    "RunSpec": "rlmem.spec",
+    "load": "rlmem.sources",
+    "make_budget": "rlmem.budget",
+    "parse_size": "rlmem.units",
+    "plan_document": "rlmem.report.document",
+}
+__all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name on first use."""
+    if name in _EXPORTS:
+        return getattr(import_module(_EXPORTS[name]), name)
+    raise AttributeError(f"module 'rlmem' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Public names, loaded or not."""
+    return sorted(__all__)

@@ -1,0 +1,5 @@
+"""``python -m rlmem``."""
+
+from rlmem.cli import main
+
+main()

@@ -1,0 +1,89 @@
+"""What a run may use: sizes given by hand, a named machine, or what this process may really have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from rlmem.errors import UsageError
+from rlmem.machines import Machine, find_machine
+from rlmem.measure.gpus import read_gpus
+from rlmem.measure.limits import cpu_count, read_limits, tightest
+from rlmem.plan import Budget
+from rlmem.units import format_size, parse_size
+
+
+def make_budget(
+    *, ram: str | None = None, vram: str | None = None, machine: str | None = None, root: Path = Path("/")
+) -> Budget:
+    """The budget for a plan; explicit sizes win over a machine's, a machine's over what is found here."""
+    if machine is not None:
+        base = machine_budget(find_machine(machine))
+    elif ram is None or vram is None:
+        base = here(root)
+    else:
+        base = Budget(name="given")
+    ram_bytes = _size(ram, "--ram") if ram is not None else base.ram_bytes
+    vram_bytes = _size(vram, "--vram") if vram is not None else base.vram_bytes
+    given = " and ".join(f"--{name} {text}" for name, text in (("ram", ram), ("vram", vram)) if text is not None)
+    name = base.name if not given else given if machine is None else f"{base.name} with {given}"
+    return Budget(
+        name=name,
+        ram_bytes=ram_bytes,
+        vram_bytes=vram_bytes,
+        unified=base.unified and vram is None,
+        cores=base.cores,
+        ram_source=f"--ram {ram}" if ram is not None else base.ram_source,
+        vram_source=f"--vram {vram}" if vram is not None else base.vram_source,
+    )
+
+
+def machine_budget(machine: Machine) -> Budget:
+    """A catalogue row as a budget; a card says nothing about RAM."""
+    return Budget(
+        name=machine.name,
+        ram_bytes=machine.ram_bytes,
+        vram_bytes=machine.vram_bytes,
+        unified=machine.unified,
+        cores=machine.cores,
+        ram_source=f"{machine.name}: {machine.source}" if machine.ram_bytes else "",
+        vram_source=f"{machine.name}: {machine.source}" if machine.vram_bytes else "",
+    )
+
+
+def sized_budget(text: str, device: str) -> Budget:
+    """A machine written as a size or a name (``16GB``, ``rtx-4090``); a bare size limits the run's learner device."""
+    try:
+        nbytes = parse_size(text)
+    except UsageError:
+        if text[:1].isdigit():
+            raise
+        return machine_budget(find_machine(text))
+    if device == "vram":
+        return Budget(name=text, vram_bytes=nbytes, vram_source=text)
+    return Budget(name=text, ram_bytes=nbytes, ram_source=text)
+
+
+def here(root: Path = Path("/")) -> Budget:
+    """The tightest limit on this process, and the GPU it would get."""
+    limit = tightest(read_limits(root=root))
+    gpus = read_gpus(root=root)
+    ram_source = ""
+    if limit is not None:
+        ram_source = f"{limit.kind} ({limit.detail})"
+        if limit.kind.startswith("RLIMIT"):
+            ram_source += ", which counts reserved address space, so the run needs more than it shows"
+    return Budget(
+        name="this machine",
+        ram_bytes=limit.left_bytes() if limit else None,
+        vram_bytes=gpus[0].total_bytes if gpus else None,
+        cores=cpu_count(root),
+        ram_source=ram_source,
+        vram_source=f"{gpus[0].name}, {format_size(gpus[0].total_bytes)} as the driver reports" if gpus else "",
+    )
+
+
+def _size(text: str, option: str) -> int:
+    try:
+        return parse_size(text)
+    except UsageError as error:
+        raise UsageError(f"{option} {error}") from None

@@ -1,0 +1,108 @@
+"""The command line: one module per command, loaded when it is called."""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib import import_module
+from typing import Any
+
+import click
+
+from rlmem.errors import RlmemError, did_you_mean
+from rlmem.version import __version__
+
+#: Command to its one-line help; the module is ``rlmem.cli.NAME`` and holds ``command``.
+COMMANDS = {
+    "plan": "Say what a run will need, by component and phase, and whether it fits.",
+    "capacity": "How far a knob can be turned on given machines.",
+    "compare": "Two plans side by side, line by line.",
+    "assess": "Write the memory assessment of a run as a document.",
+    "show": "Show a plan saved with --json.",
+    "presets": "List the built-in runs, or print one as YAML.",
+    "machines": "List named machines, or what this process may use.",
+    "rule": "The manual page of a rule, or the list of rules.",
+    "schema": "The JSON Schema of plans and of run files.",
+    "calibrate": "Measure the runtime constants of this environment.",
+    "five-runs": "Write the page on the five reference runs.",
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose help needs none of its commands imported."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Commands in table order."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Import a command's module on first use."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"rlmem.cli.{cmd_name.replace('-', '_')}").command
+        return command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
+        """An unknown command suggests the nearest one."""
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            ctx.fail(f"no such command {args[0]!r}{did_you_mean(args[0], COMMANDS)}; 'rlmem --help' lists all")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """The table is the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.version_option(__version__, prog_name="rlmem")
+def app() -> None:
+    """Memory for reinforcement learning: what a run needs, before it runs.
+
+    \b
+    Examples:
+      rlmem plan pidog-sac --ram 30GB
+      rlmem plan run.yaml --json
+      rlmem capacity drone-swarm --vary agents --machines 8GB,16GB,24GB,80GB
+      rlmem compare drone-swarm drone-swarm --set-right history=100
+      rlmem assess pidog-sac --ram 30GB -o assessment.md
+
+    \b
+    Exit codes: 0 fine, 1 does not fit, 2 wrong usage or input, 3 could not analyse.
+    """
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Run the command line; every error becomes one line and an exit code."""
+    sys.exit(run(argv))
+
+
+def run(argv: list[str] | None = None) -> int:
+    """The exit code of one invocation."""
+    try:
+        result = app.main(args=argv, prog_name="rlmem", standalone_mode=False)
+        sys.stdout.flush()
+        return result if isinstance(result, int) else 0
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.Abort:
+        return _say("interrupted; nothing was written", 130)
+    except KeyboardInterrupt:
+        return _say("interrupted; nothing was written", 130)
+    except click.ClickException as error:
+        context = getattr(error, "ctx", None)
+        help_hint = f" (see '{context.command_path} --help')" if context else ""
+        return _say(f"{error.format_message()}{help_hint}", 2)
+    except RlmemError as error:
+        return _say(str(error), error.exit_code)
+    except BrokenPipeError:
+        # The reader went away (| head); point stdout elsewhere so that the interpreter's own flush stays quiet.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except MemoryError:
+        return _say("out of memory while planning", 3)
+
+
+def _say(message: str, code: int) -> int:
+    print(f"rlmem: {message}", file=sys.stderr)
+    return code

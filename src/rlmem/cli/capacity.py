@@ -1,0 +1,68 @@
+"""``rlmem capacity``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from rlmem.cli.common import budget_options, chosen_format, constants_for, emit, output_options, set_option
+from rlmem.errors import UsageError
+
+
+@click.command("capacity")
+@click.argument("target")
+@click.option("--vary", required=True, metavar="PATH[=A,B,C]", help="The count to turn; with values, a table of them.")
+@click.option(
+    "--machines",
+    metavar="LIST",
+    help="Sizes or machine names: 8GB,16GB,rtx-4090. A bare size limits the learner's device.",
+)
+@budget_options
+@set_option
+@output_options
+def command(
+    target: str,
+    vary: str,
+    machines: str | None,
+    ram: str | None,
+    vram: str | None,
+    machine: str | None,
+    python: str | None,
+    sets: tuple[str, ...],
+    as_json: bool,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """How far a knob can be turned: the largest value that fits each machine, or a table of values.
+
+    \b
+    Examples:
+      rlmem capacity drone-swarm --vary agents --machines 8GB,16GB,24GB,80GB
+      rlmem capacity pidog-sac --vary buffer_size=200k,300k,400k,500k,1M --ram 30GB
+      rlmem capacity pidog-sac --vary buffer_size --machines laptop-16gb,rtx-4090 --json
+
+    "Fits" means the upper bound of the range fits.
+    """
+    from rlmem.budget import make_budget, sized_budget
+    from rlmem.frameworks import resolve
+    from rlmem.report.capacity import capacity_document, render_capacity
+    from rlmem.sources import load
+    from rlmem.sources.overrides import parse_vary
+
+    wanted = chosen_format(format_, output, as_json=as_json)
+    path, values = parse_vary(vary)
+    spec = load(target, sets)
+    device = "vram" if resolve(spec).get("device") == "cuda" else "ram"
+    if machines is not None:
+        if ram or vram or machine:
+            raise UsageError("--machines and --ram/--vram/--machine contradict each other; use one")
+        names = [name.strip() for name in machines.split(",") if name.strip()]
+        if not names:
+            raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
+        budgets = tuple(sized_budget(name, device) for name in names)
+    else:
+        budgets = (make_budget(ram=ram, vram=vram, machine=machine),)
+    document = capacity_document(spec, path, values, budgets, constants_for(python))
+    emit(render_capacity(document, wanted, output), output)
+    return 0

@@ -1,0 +1,128 @@
+"""What commands share: options, output, and writing files whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from rlmem.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlmem.model.constants import Constants
+    from rlmem.planner import Planner
+
+F = TypeVar("F", bound=Callable[..., Any])
+FORMATS = ("text", "markdown", "json")
+
+
+def budget_options(function: F) -> F:
+    """``--ram``, ``--vram``, ``--machine`` and ``--python``."""
+    function = click.option(
+        "--python",
+        metavar="PATH",
+        help="The run's own interpreter, if it was calibrated ('rlmem calibrate --python PATH').",
+    )(function)
+    function = click.option("--machine", metavar="NAME", help="A machine from the catalogue ('rlmem machines').")(
+        function
+    )
+    function = click.option("--vram", metavar="SIZE", help="Memory of the GPU, such as 16GB or 24GiB.")(function)
+    return click.option(
+        "--ram",
+        metavar="SIZE",
+        help="Memory the run may use, such as 30GB. Default: what this "
+        "process may really use (cgroups, limits, available memory).",
+    )(function)
+
+
+def set_option(function: F) -> F:
+    """``--set path=value``, repeatable."""
+    return click.option(
+        "--set",
+        "sets",
+        metavar="PATH=VALUE",
+        multiple=True,
+        help="Change a field, such as n_envs=4 or framework.version=2.3.2; repeatable.",
+    )(function)
+
+
+def output_options(function: F) -> F:
+    """``--json``, ``--format`` and ``-o``."""
+    function = click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write to a file (.md and .json choose the format); whole or not at all.",
+    )(function)
+    function = click.option("--format", "format_", type=click.Choice(FORMATS), help="Output format.")(function)
+    return click.option("--json", "as_json", is_flag=True, help="Machine-readable output; same as --format json.")(
+        function
+    )
+
+
+def make_planner(ram: str | None, vram: str | None, machine: str | None, python: str | None) -> Planner:
+    """The planner that the budget options ask for."""
+    from rlmem.budget import make_budget
+    from rlmem.planner import Planner
+
+    return Planner(make_budget(ram=ram, vram=vram, machine=machine), constants_for(python))
+
+
+def constants_for(python: str | None) -> Constants:
+    """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
+    from rlmem.measure.calibration import read_calibration
+
+    if python is None:
+        return read_calibration()
+    found = shutil.which(python)
+    if found is None:
+        raise UsageError(f"--python {python}: no such interpreter")
+    return read_calibration(found)
+
+
+def chosen_format(format_: str | None, output: Path | None, *, as_json: bool) -> str:
+    """The format asked for, else the one the file's name says, else text."""
+    if as_json and format_ not in (None, "json"):
+        raise UsageError(f"--json and --format {format_} contradict each other")
+    if as_json:
+        return "json"
+    if format_ is None and output is not None:
+        return {".md": "markdown", ".markdown": "markdown", ".json": "json"}.get(output.suffix.lower(), "text")
+    return format_ or "text"
+
+
+def emit(text: str, output: Path | None) -> None:
+    """Print, or write a file atomically and say so on standard error."""
+    if output is None:
+        sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
+        return
+    write_whole(output, text if text.endswith("\n") else f"{text}\n")
+    print(f"wrote {output}", file=sys.stderr)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Replace a file in one step: a temporary beside it, then a rename; nothing is left behind on failure."""
+    folder = path.parent
+    try:
+        # mkstemp makes the file private; a report should be as readable as any other new file.
+        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    finally:
+        Path(temporary).unlink(missing_ok=True)

@@ -1,0 +1,279 @@
+"""Every knob of a run description, one row each: the table behind parsing, ``--set``, the JSON Schema and the docs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.errors import SpecError, UsageError, did_you_mean
+from rlmem.layers import ACTIVATIONS, parse_layers
+from rlmem.spaces import DTYPES, describe_space, parse_space
+from rlmem.units import parse_count, parse_size
+
+SCHEMA = "rlmem.run/1"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Field:
+    """A knob: where it sits, what it takes, what it means."""
+
+    path: str
+    kind: str
+    doc: str
+    choices: tuple[str, ...] = ()
+    minimum: int = 1
+
+
+def _field(path: str, kind: str, doc: str, *, choices: tuple[str, ...] = (), minimum: int = 1) -> Field:
+    return Field(path=path, kind=kind, doc=doc, choices=choices, minimum=minimum)
+
+
+FIELDS: tuple[Field, ...] = (
+    _field("name", "text", "Short name of the run."),
+    _field("about", "text", "What the run is, in a sentence."),
+    _field("framework.name", "text", "Who allocates: sb3, cleanrl, elegantrl or swarm."),
+    _field("framework.version", "text", "Version of the framework; storage dtypes depend on it."),
+    _field("algorithm", "text", "ppo, a2c, dqn, sac, td3, ddpg, qrdqn, tqc, recurrent_ppo, …"),
+    _field("observation", "space", "Observation space of one agent, before frame stacking."),
+    _field("action", "space", "Action space of one agent."),
+    _field("frame_stack", "count", "Frames stacked along the channel axis."),
+    _field("history", "count", "Length of a `window` observation, in samples."),
+    _field("unused_keys", "texts", "Observation keys that are stored but never read by the network."),
+    _field("agents", "count", "Agents per environment (each adds a row per step)."),
+    _field("n_envs", "count", "Environments stepped together."),
+    _field("vec_env", "choice", "How the environments run.", choices=("dummy", "subproc", "batched")),
+    _field("n_steps", "count", "Rollout length per environment (on-policy)."),
+    _field("n_epochs", "count", "Passes over a rollout per update."),
+    _field(
+        "batch_size", "count", "Samples per gradient step; unset means the whole rollout where a framework allows it."
+    ),
+    _field("buffer_size", "count", "Transitions a replay buffer holds, as the framework counts them."),
+    _field("learning_starts", "count", "Steps before the first update.", minimum=0),
+    _field("gradient_steps", "count", "Gradient steps per update phase."),
+    _field("total_timesteps", "count", "Length of the run, in environment steps over all environments."),
+    _field("episode_length", "count", "Typical episode length, in steps."),
+    _field("replay.kind", "choice", "Replay variant.", choices=("plain", "her", "n-step", "prioritised")),
+    _field("replay.n_step", "count", "Steps of an n-step return."),
+    _field(
+        "storage",
+        "choice",
+        "What a store keeps per step: what the framework does, each frame once, or a stream once.",
+        choices=("plain", "frames-once", "stream"),
+    ),
+    _field("optimize_memory_usage", "flag", "Store next observations inside the observation array."),
+    _field("handle_timeout_termination", "flag", "Keep a timeout flag per transition."),
+    _field("rollout.store", "choice", "How a rollout is kept.", choices=("array", "list-then-stack", "list-of-tuples")),
+    _field("rollout.keeps_graph", "flag", "Collection runs with gradients on, so every step keeps its graph."),
+    _field(
+        "rollout.sampling",
+        "choice",
+        "How minibatches are drawn from a rollout.",
+        choices=("shuffled", "with-replacement"),
+    ),
+    _field("network.extractor", "layers", "Feature layers: a list, or one list per observation key, or a preset name."),
+    _field("network.fusion", "layers", "Layers after the features of all keys are concatenated."),
+    _field("network.features_dim", "count", "Width of the last extractor layer."),
+    _field("network.net_arch", "widths", "Hidden widths: a list, or a mapping with pi and vf (or qf)."),
+    _field("network.activation", "choice", "Activation between hidden layers.", choices=ACTIVATIONS),
+    _field("network.share_features_extractor", "flag", "Actor and critic use one extractor."),
+    _field("network.n_critics", "count", "Number of Q networks."),
+    _field("network.n_quantiles", "count", "Quantiles per value (QR-DQN, TQC)."),
+    _field("network.lstm_hidden", "count", "Width of the LSTM (recurrent policies)."),
+    _field("network.lstm_layers", "count", "Stacked LSTM layers."),
+    _field("network.critic_lstm", "flag", "The critic has an LSTM of its own."),
+    _field("network.modules", "modules", "Named layer lists for a loop of your own: actor, critic, encoder, …"),
+    _field("normalize_images", "flag", "uint8 images are converted to float and divided by 255 on the learner."),
+    _field("vec_normalize", "flag", "Observations are normalised by a vector-env wrapper."),
+    _field("optimizer", "choice", "Optimizer.", choices=("adam", "adamw", "rmsprop", "sgd", "sgd-momentum")),
+    _field("precision", "choice", "Compute precision of the learner.", choices=("float32", "bfloat16", "float16")),
+    _field("device", "choice", "Where the learner runs.", choices=("cpu", "cuda")),
+    _field("threads", "count", "Threads of the main process."),
+    _field("env.state", "arrays", "Arrays one agent's environment holds: name to shape and dtype, or a size."),
+    _field("env.bytes", "size", "Further bytes one environment holds (emulator, simulator).", minimum=0),
+    _field("env.imports", "texts", "Packages an environment imports."),
+    _field("env.start_method", "choice", "How workers start.", choices=("forkserver", "spawn", "fork")),
+    _field("eval.n_envs", "count", "Environments of the evaluation callback; 0 or unset for none.", minimum=0),
+    _field("eval.vec_env", "choice", "How the evaluation environments run.", choices=("dummy", "subproc", "batched")),
+    _field("eval.attached", "flag", "Whether the evaluation callback is really passed to the training loop."),
+    _field("checkpoint.save_freq", "count", "Callback calls between checkpoints."),
+    _field("checkpoint.save_replay_buffer", "flag", "Checkpoints include the replay buffer."),
+    _field(
+        "resume.replay_buffer",
+        "choice",
+        "Whether a saved replay buffer is loaded, and beside what.",
+        choices=("none", "into-new", "beside-live"),
+    ),
+    _field("settings", "settings", "Further settings of the project, by name; rlmem says which have no memory effect."),
+)
+BY_PATH = {field.path: field for field in FIELDS}
+SECTIONS = tuple(dict.fromkeys(field.path.split(".")[0] for field in FIELDS if "." in field.path))
+
+
+def find_field(path: str, *, where: str | None = None) -> Field:
+    """The row for a path, or an error that suggests the nearest one."""
+    if path in BY_PATH:
+        return BY_PATH[path]
+    if path in SECTIONS:
+        inside = ", ".join(f.path for f in FIELDS if f.path.startswith(f"{path}."))
+        raise SpecError(path, f"is a section; set one of {inside}", where=where)
+    hint = did_you_mean(path, BY_PATH)
+    if not hint:  # "version" alone should still find framework.version
+        tail = [known for known in BY_PATH if known.split(".")[-1] == path.rsplit(".", maxsplit=1)[-1]]
+        hint = f" (did you mean {tail[0]!r}?)" if tail else ""
+    raise SpecError(path, f"unknown key{hint}; 'rlmem schema run' lists all", where=where)
+
+
+def read_value(field: Field, value: Any) -> Any:
+    """A checked value for a field: counts and sizes may be text with units, everything else must match."""
+    try:
+        return _READERS[field.kind](field, value)
+    except SpecError:
+        raise
+    except UsageError as error:
+        raise SpecError(field.path, str(error)) from None
+
+
+def _read_text(field: Field, value: Any) -> str:
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)  # version: 2.7 arrives as a number
+    if not isinstance(value, str) or not value.strip():
+        raise SpecError(field.path, f"expected text, got {value!r}")
+    return value.strip()
+
+
+def _read_choice(field: Field, value: Any) -> str:
+    text = str(value).strip().lower()
+    if text not in field.choices:
+        hint = did_you_mean(text, field.choices)
+        raise SpecError(field.path, f"{value!r} is not one of {', '.join(field.choices)}{hint}")
+    return text
+
+
+def _read_count(field: Field, value: Any) -> int:
+    count = parse_count(value)
+    if count < field.minimum:
+        raise SpecError(field.path, f"expected at least {field.minimum}, got {count:,}")
+    return count
+
+
+def _read_size(field: Field, value: Any) -> int:
+    return parse_size(value, minimum=field.minimum)
+
+
+def _read_flag(field: Field, value: Any) -> bool:
+    words = {"true": True, "yes": True, "on": True, "1": True, "false": False, "no": False, "off": False, "0": False}
+    text = str(value).strip().lower()
+    if text not in words:
+        raise SpecError(field.path, f"expected true or false, got {value!r}")
+    return words[text]
+
+
+def _read_space(field: Field, value: Any) -> Any:
+    return parse_space(value, field.path)
+
+
+def _read_texts(field: Field, value: Any) -> tuple[str, ...]:
+    if isinstance(value, str):
+        value = [part for part in value.replace(",", " ").split() if part]
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, str) for item in value):
+        raise SpecError(field.path, f"expected a list of names, got {value!r}")
+    return tuple(value)
+
+
+def _read_layers(field: Field, value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, Mapping):
+        return {str(k): tuple(x.text for x in parse_layers(v, f"{field.path}.{k}")) for k, v in value.items()}
+    return tuple(layer.text for layer in parse_layers(value, field.path))
+
+
+def _read_modules(field: Field, value: Any) -> Any:
+    if not isinstance(value, Mapping) or not value:
+        raise SpecError(field.path, f"expected a mapping from names to layer lists, got {value!r}")
+    return {str(k): tuple(x.text for x in parse_layers(v, f"{field.path}.{k}")) for k, v in value.items()}
+
+
+def _read_widths(field: Field, value: Any) -> Any:
+    def widths(items: Any, path: str) -> tuple[int, ...]:
+        if not isinstance(items, (list, tuple)):
+            raise SpecError(path, f"expected a list of widths such as [64, 64], got {items!r}")
+        return tuple(_read_count(Field(path=f"{path}[{i}]", kind="count", doc=""), w) for i, w in enumerate(items))
+
+    if isinstance(value, str):
+        value = [part for part in value.strip("[] ").replace(",", " ").split() if part]
+    if isinstance(value, Mapping):
+        for key in value:
+            if key not in ("pi", "vf", "qf"):
+                raise SpecError(f"{field.path}.{key}", "unknown head; known: pi, vf, qf")
+        return {str(key): widths(items, f"{field.path}.{key}") for key, items in value.items()}
+    return widths(value, field.path)
+
+
+def _read_arrays(field: Field, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise SpecError(field.path, f"expected a mapping from names to shapes or sizes, got {value!r}")
+    out: dict[str, Any] = {}
+    for name, item in value.items():
+        path = f"{field.path}.{name}"
+        if not isinstance(item, Mapping):
+            out[str(name)] = parse_size(item, minimum=0)
+            continue
+        unknown = set(item) - {"shape", "dtype", "like"}
+        if unknown:
+            raise SpecError(f"{path}.{sorted(unknown)[0]}", "unknown field; an array takes shape, dtype or like")
+        if item.get("like", "observation") != "observation":
+            raise SpecError(f"{path}.like", f"only 'observation' can be named here, got {item['like']!r}")
+        shape = item.get("shape", [])
+        if not isinstance(shape, (list, tuple)) or ("like" not in item and not shape):
+            raise SpecError(f"{path}.shape", f"expected a list such as [history, 6], got {shape!r}")
+        for i, side in enumerate(shape):
+            named = isinstance(side, str) and side in BY_PATH and BY_PATH[side].kind == "count"
+            if not named and (isinstance(side, bool) or not isinstance(side, int) or side < 1):
+                raise SpecError(
+                    f"{path}.shape[{i}]", f"expected a positive number or the name of a count, got {side!r}"
+                )
+        dtype = item.get("dtype", "float32")
+        if dtype not in DTYPES:
+            raise SpecError(f"{path}.dtype", f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
+        out[str(name)] = {"like": "observation"} if "like" in item else {"shape": tuple(shape), "dtype": dtype}
+    return out
+
+
+def _read_settings(field: Field, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise SpecError(field.path, f"expected a mapping from names to values, got {value!r}")
+    return {str(key): item for key, item in value.items()}
+
+
+_READERS = {
+    "text": _read_text,
+    "choice": _read_choice,
+    "count": _read_count,
+    "size": _read_size,
+    "flag": _read_flag,
+    "space": _read_space,
+    "texts": _read_texts,
+    "layers": _read_layers,
+    "modules": _read_modules,
+    "widths": _read_widths,
+    "arrays": _read_arrays,
+    "settings": _read_settings,
+}
+
+
+def plain_value(field: Field, value: Any) -> Any:
+    """A value as plain data, for YAML and JSON."""
+    if field.kind == "space":
+        return describe_space(value)
+    if isinstance(value, Mapping):
+        return {key: list(item) if isinstance(item, tuple) else plain_array(item) for key, item in value.items()}
+    return list(value) if isinstance(value, tuple) else value
+
+
+def plain_array(item: Any) -> Any:
+    """An array description with its shape as a list."""
+    if isinstance(item, Mapping):
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in item.items()}
+    return item

@@ -1,0 +1,25 @@
+"""Stable-Baselines3 and sb3-contrib."""
+
+from __future__ import annotations
+
+from rlmem.frameworks.base import Adapter
+from rlmem.frameworks.sb3.defaults import ALGORITHMS, is_on_policy, resolve
+from rlmem.frameworks.sb3.off_policy import OffPolicy
+from rlmem.frameworks.sb3.on_policy import OnPolicy
+from rlmem.model.constants import Constants
+from rlmem.model.rehearsal import Rehearsal
+from rlmem.spec import RunSpec
+
+
+def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
+    """The rehearsal for the run's algorithm."""
+    return OnPolicy(spec, constants) if is_on_policy(spec) else OffPolicy(spec, constants)
+
+
+ADAPTER = Adapter(
+    name="sb3",
+    title="Stable-Baselines3 and sb3-contrib",
+    algorithms=tuple(ALGORITHMS),
+    resolve=resolve,
+    rehearsal=rehearsal,
+)

@@ -1,0 +1,172 @@
+"""The ledger: who holds how many bytes, on which device, in which process, during which phase.
+
+Predictions, measurements and live attributions are all ledgers; everything rlmem prints is a function of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from rlmem.quantity import Quantity, Term, total
+
+#: In the order a run meets them. A peak belongs to one of these, never to the sum of a table.
+PHASES = ("import", "build", "collect", "update", "evaluate", "checkpoint", "resume")
+DEVICES = ("ram", "vram")
+#: exact: array sizes; derived: arithmetic over layers and copies; measured: a constant with a provenance;
+#: assumed: given by the user or guessed, and said so.
+BASES = ("exact", "derived", "measured", "assumed")
+#: reserved: allocated, no page touched yet, costs nothing now; filling: becomes resident during this phase and is
+#: counted at its full size; resident: there.
+RESIDENCIES = ("reserved", "filling", "resident")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One line of a ledger."""
+
+    component: str
+    device: str
+    process: str
+    phase: str
+    amount: Quantity
+    basis: str
+    residency: str = "resident"
+
+    @property
+    def nbytes(self) -> int:
+        """Expected bytes."""
+        return self.amount.value
+
+    @property
+    def formula(self) -> str:
+        """How the bytes came about, with the numbers filled in."""
+        return self.amount.formula
+
+    @property
+    def origin(self) -> tuple[Term, ...]:
+        """Where every value in the formula came from."""
+        return self.amount.terms
+
+    @property
+    def counts(self) -> bool:
+        """Whether the entry takes memory in its phase (a reserved one does not, yet)."""
+        return self.residency != "reserved"
+
+    @property
+    def group(self) -> str:
+        """The first word of the component: ``replay`` of ``replay.observations[image]``."""
+        return self.component.split(".", 1)[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peak:
+    """What one device needs in one phase, against its limit."""
+
+    device: str
+    phase: str
+    low_bytes: int
+    expected_bytes: int
+    high_bytes: int
+    limit_bytes: int | None = None
+    is_peak: bool = False
+
+    @property
+    def spare_bytes(self) -> int | None:
+        """Limit minus expected; ``None`` without a limit."""
+        return None if self.limit_bytes is None else self.limit_bytes - self.expected_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """Entries, with the sums people ask for."""
+
+    entries: tuple[Entry, ...]
+
+    def only(
+        self,
+        *,
+        device: str | None = None,
+        phase: str | None = None,
+        process: str | None = None,
+        component: str | None = None,
+    ) -> Ledger:
+        """The entries that match every criterion given; ``component`` matches a name or its first words."""
+
+        def keep(entry: Entry) -> bool:
+            return (
+                (device is None or entry.device == device)
+                and (phase is None or entry.phase == phase)
+                and (process is None or entry.process == process)
+                and (component is None or matches(entry.component, component))
+            )
+
+        return Ledger(tuple(entry for entry in self.entries if keep(entry)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes taken by the entries that count; meaningful within one phase."""
+        return sum(entry.nbytes for entry in self.entries if entry.counts)
+
+    @property
+    def phases(self) -> tuple[str, ...]:
+        """The phases that occur, in the order of a run."""
+        present = {entry.phase for entry in self.entries}
+        return tuple(phase for phase in PHASES if phase in present)
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        """The devices that occur, RAM first."""
+        present = {entry.device for entry in self.entries}
+        return tuple(device for device in DEVICES if device in present)
+
+    @property
+    def processes(self) -> tuple[str, ...]:
+        """Process names in order of first appearance."""
+        return tuple(dict.fromkeys(entry.process for entry in self.entries))
+
+    @property
+    def components(self) -> tuple[str, ...]:
+        """Component names in order of first appearance."""
+        return tuple(dict.fromkeys(entry.component for entry in self.entries))
+
+    def peaks(self, limits: dict[str, int | None] | None = None) -> tuple[Peak, ...]:
+        """One row per device and phase, the largest phase of each device first and marked."""
+        rows: list[Peak] = []
+        for device in self.devices:
+            limit = (limits or {}).get(device)
+            by_phase = [self._sum(device, phase, limit) for phase in self.phases]
+            top = max(by_phase, key=lambda peak: peak.expected_bytes)
+            ordered = [top, *(peak for peak in by_phase if peak is not top)]
+            rows += [replace(peak, is_peak=peak is top) for peak in ordered]
+        return tuple(rows)
+
+    def _sum(self, device: str, phase: str, limit: int | None) -> Peak:
+        held = [e for e in self.entries if e.device == device and e.phase == phase and e.counts]
+        return Peak(
+            device=device,
+            phase=phase,
+            low_bytes=sum(e.amount.low for e in held),
+            expected_bytes=sum(e.nbytes for e in held),
+            high_bytes=sum(e.amount.high for e in held),
+            limit_bytes=limit,
+        )
+
+
+def matches(component: str, pattern: str) -> bool:
+    """``replay`` and ``replay.observations`` both match ``replay.observations[image]``."""
+    return component == pattern or component.startswith((f"{pattern}.", f"{pattern}["))
+
+
+def merge(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Entries with the same place and residency added together, in order of first appearance."""
+    groups: dict[tuple[str, str, str, str, str], list[Entry]] = {}
+    for entry in entries:
+        key = (entry.component, entry.device, entry.process, entry.phase, entry.residency)
+        groups.setdefault(key, []).append(entry)
+    return tuple(parts[0] if len(parts) == 1 else _added(parts) for parts in groups.values())
+
+
+def _added(parts: list[Entry]) -> Entry:
+    basis = max((part.basis for part in parts), key=BASES.index)
+    return replace(parts[0], amount=total(part.amount for part in parts), basis=basis)

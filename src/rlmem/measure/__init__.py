@@ -1,0 +1,1 @@
+"""The live system: limits, processes and GPUs as they are, read as plain values."""

@@ -1,0 +1,165 @@
+"""Measured constants of the runtime, each with how, where and when it was measured.
+
+They are the part of a prediction that depends on the machine and its packages. ``rlmem calibrate`` measures them
+again here and now; a calibrated value replaces the row and says so in its origin.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from rlmem.quantity import Quantity
+from rlmem.units import MIB
+
+MB = 10**6
+
+REFERENCE = "2 cores, Linux 6.18, Python 3.11, numpy 2.4, torch 2.13 CPU, SB3 2.9.2"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Constant:
+    """A measured value with its range and provenance."""
+
+    name: str
+    low: int
+    expected: int
+    high: int
+    how: str
+    where: str = REFERENCE
+    when: str = "2026-11-16"
+
+    @property
+    def origin(self) -> str:
+        """Provenance in a line."""
+        return f"measured: {self.how}; {self.where}; {self.when}"
+
+
+def _row(
+    name: str, low: float, expected: float, high: float, how: str, *, unit: int = MB, where: str = REFERENCE
+) -> Constant:
+    sizes = [round(value * unit) for value in (low, expected, high)]
+    return Constant(name=name, low=sizes[0], expected=sizes[1], high=sizes[2], how=how, where=where)
+
+
+_GPU = "one H200, driver 580, Linux 6.18, Python 3.12, torch 2.11 CUDA 13"
+_IMPORT = "RSS added by importing it after gymnasium, median of 4 fresh processes"
+TABLE: tuple[Constant, ...] = (
+    _row("interpreter", 8.0, 9.0, 13.0, "RSS of a bare interpreter, 3.10 to 3.13, median of 4 fresh processes"),
+    _row("import.numpy", 14.5, 16.8, 19.5, "RSS added by import numpy, median of 4 fresh processes"),
+    _row("import.torch", 198, 202.8, 212, "RSS added by import torch (CPU build), median of 4 fresh processes"),
+    _row("import.torch-cuda", 440, 483, 620, "RSS added by import torch (CUDA build)", where=_GPU),
+    _row("import.torch-optim", 72, 76, 84, "RSS added by the first optimizer: it imports torch._dynamo and sympy"),
+    _row("import.gymnasium", 4, 4.7, 6, "RSS added by import gymnasium after torch"),
+    _row(
+        "import.sb3",
+        18,
+        19.2,
+        23,
+        "RSS added by import stable_baselines3 2.9 (brings cv2), median of 4 fresh processes",
+    ),
+    _row(
+        "import.sb3-before-2.9",
+        76,
+        81.7,
+        90,
+        "RSS added by import stable_baselines3 2.7.1 (brings pandas and matplotlib)",
+    ),
+    _row("import.sb3-contrib", 0.6, 0.8, 1.5, "RSS added by import sb3_contrib"),
+    _row("import.elegantrl", 2, 3.3, 5, "RSS added by import elegantrl 0.3.6"),
+    _row("import.ale_py", 6, 7.3, 10, _IMPORT),
+    _row("import.mujoco", 19, 21.5, 29, _IMPORT),
+    _row("import.pyboy", 36, 39.6, 44, _IMPORT),
+    _row("import.cv2", 15, 16.9, 20, _IMPORT),
+    _row("import.pandas", 33, 36.1, 42, _IMPORT),
+    _row("import.optuna", 7.5, 8.7, 12, "RSS added by importing it after pandas, 3 fresh processes"),
+    _row("import.highway_env", 36, 39.8, 44, "RSS added by importing it after pandas, 3 fresh processes"),
+    _row("import.minigrid", 0.9, 1.1, 2, "RSS added by importing it after pandas, 3 fresh processes"),
+    _row("import.matplotlib", 18, 18.9, 36, _IMPORT),
+    _row("import.pygame", 6, 7.0, 9, _IMPORT),
+    _row("import.Box2D", 2.6, 3.1, 4.5, _IMPORT),
+    _row("objects.model", 2, 6, 11, "RSS added by building PPO, A2C, DQN or SAC beyond arrays, parameters and imports"),
+    _row("warm-up.mlp", 10, 12.5, 16, "RSS added by a first small MLP update beyond its tensors"),
+    _row("warm-up.conv", 22, 30, 48, "RSS added by a first small convolutional update beyond its tensors"),
+    _row(
+        "warm-up.lstm", 30, 55, 75, "RSS added by a first small recurrent update beyond its tensors (hidden 32 to 256)"
+    ),
+    _row(
+        "worker.learner-imports",
+        154,
+        164,
+        168,
+        "PSS one more SubprocVecEnv worker adds to the tree (forkserver, n = 1 to 8)",
+    ),
+    _row(
+        "worker.learner-imports-cuda", 285, 294, 340, "PSS one more worker adds with a CUDA build of torch", where=_GPU
+    ),
+    _row("worker.bare", 5, 6.4, 9, "PSS one more worker without torch adds to the tree"),
+    _row("worker.forkserver", 9, 11.6, 14, "private bytes of the forkserver and the resource tracker"),
+    _row("env.small", 0.008, 0.1, 0.8, "RSS added by one small environment in a DummyVecEnv"),
+    _row(
+        "thread.stack",
+        8_000,
+        17_000,
+        300_000,
+        "RSS of an idle thread; an OpenMP thread of torch costs about 0.3 MB",
+        unit=1,
+    ),
+    _row("checkpoint.model", 0, 0.4, 0.8, "VmHWM above RSS while model.save runs"),
+    _row("her.info-slot", 160, 186, 195, "RSS of HerReplayBuffer's dict per slot, copy_info_dict=False", unit=1),
+    _row(
+        "list.transition",
+        1100,
+        1550,
+        2300,
+        "RSS beyond the data of a transition kept as a tuple of small tensors",
+        unit=1,
+    ),
+    _row("allocator.percent", 0, 2, 7, "VmHWM above exact tensor bytes, large tensors (percent)", unit=1),
+    _row(
+        "allocator.small-percent",
+        20,
+        140,
+        250,
+        "heap kept beyond live tensors under 32 MiB, which glibc does not map (percent)",
+        unit=1,
+    ),
+    _row("cuda.context", 350, 793, 850, "driver's per-process figure minus torch's reserved bytes, 3 runs", where=_GPU),
+    _row("cuda.host", 380, 422, 520, "RSS added by a first CUDA update, 3 runs", where=_GPU),
+    _row("cuda.percent", 0, 3, 10, "reserved above allocated by the caching allocator (percent)", unit=1, where=_GPU),
+)
+_BY_NAME = {constant.name: constant for constant in TABLE}
+
+
+@dataclass(frozen=True, slots=True)
+class Constants:
+    """The table, with calibrated rows in place of the shipped ones."""
+
+    calibrated: Mapping[str, Constant] = field(default_factory=dict)
+
+    def find(self, name: str) -> Constant:
+        """A row; a package nobody measured gets a wide assumed range, said as such."""
+        if name in self.calibrated:
+            return self.calibrated[name]
+        if name in _BY_NAME:
+            return _BY_NAME[name]
+        kind, package = name.split(".", 1)
+        if kind == "worker-import":
+            # A worker's own pages of a package: its library text is shared with the others, most of the rest is not.
+            whole = self.find(f"import.{package}")
+            return replace(whole, name=name, low=whole.low // 2, how=f"{whole.how} (in a worker: half to all of it)")
+        return Constant(
+            name=name,
+            low=0,
+            expected=24 * MIB,
+            high=120 * MIB,
+            how=f"assumed, {package} was never measured; 'rlmem calibrate --import {package}' measures it",
+            where="nowhere",
+            when="never",
+        )
+
+    def quantity(self, name: str) -> Quantity:
+        """A row as a quantity with its provenance."""
+        constant = self.find(name)
+        origin = constant.origin if constant.where != "nowhere" else constant.how
+        return Quantity.of(constant.expected, name, origin, low=constant.low, high=constant.high)

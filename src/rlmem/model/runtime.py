@@ -1,0 +1,76 @@
+"""What a process costs before it holds any data: interpreter, imports, first-use pages, threads, allocator slack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from rlmem.model.constants import Constants
+from rlmem.model.tape import Block, Tape
+from rlmem.quantity import Quantity, total
+from rlmem.units import MIB
+
+#: glibc's largest dynamic mmap threshold: blocks below it live on the heap.
+HEAP_LIMIT = 32 * MIB
+#: Holes stop growing once the heap has room for a whole update's small tensors (+74 to +111 MB seen).
+HEAP_CHURN = 96 * MIB
+
+
+class Runtime:
+    """Plays the parts of a process that are measured constants."""
+
+    def __init__(self, tape: Tape, constants: Constants, *, device: str) -> None:
+        self.tape, self.constants, self.device = tape, constants, device
+
+    def imports(self, packages: tuple[str, ...], *, process: str = "main") -> None:
+        """The interpreter and what it imports, in order; a package without a constant is named, not guessed at."""
+        self._constant("runtime.interpreter", "interpreter", process)
+        for package in packages:
+            self._constant("runtime.imports", f"import.{package}", process)
+
+    def warm_up(self, kind: str) -> None:
+        """Code pages and buffers a first update touches: kernels, thread pools, autograd's own thread."""
+        self._constant("runtime.warm-up", f"warm-up.{kind}", "main")
+
+    def built(self) -> None:
+        """Small objects of a model, and what the first optimizer imports."""
+        self._constant("runtime.objects", "objects.model", "main")
+        self._constant("runtime.imports", "import.torch-optim", "main")
+
+    def cuda(self) -> None:
+        """The CUDA context: VRAM that no allocator reports, and its host side."""
+        if self.device == "vram":
+            amount = self.constants.quantity("cuda.context")
+            self.tape.alloc("runtime.cuda-context", amount, device="vram", basis="measured")
+            self._constant("runtime.cuda-host", "cuda.host", "main")
+
+    def threads(self, threads: Quantity) -> None:
+        """Stacks by touched pages: the 8 MiB a thread reserves is address space, not memory."""
+        amount = threads * self.constants.quantity("thread.stack")
+        self.tape.alloc("runtime.threads", amount, basis="measured")
+
+    def slack(self, blocks: Iterable[Block]) -> None:
+        """What the allocator keeps beyond live tensors, judged by what was live at the update's largest moment.
+
+        glibc maps blocks of 32 MiB and more on their own and returns them at once; smaller ones come from the heap,
+        where tensors of different sizes leave holes. CUDA's caching allocator rounds blocks and keeps them.
+        """
+        if self.device == "vram":
+            whole = total(block.amount for block in blocks).named("tensors at the update's peak")
+            amount = self.constants.quantity("cuda.percent").percent_of(whole)
+            self.tape.alloc("runtime.allocator", amount, device="vram", basis="measured")
+            return
+        held = list(blocks)
+        small = [block for block in held if block.amount.value < HEAP_LIMIT]
+        whole = total(block.amount for block in held).named("tensors at the update's peak")
+        amount = self.constants.quantity("allocator.percent").percent_of(whole)
+        if small:
+            churn = (
+                total(block.amount for block in small).at_most(HEAP_CHURN).named("tensors under 32 MiB, at most 96 MiB")
+            )
+            amount = amount + self.constants.quantity("allocator.small-percent").percent_of(churn)
+        self.tape.alloc("runtime.allocator", amount, basis="measured")
+
+    def _constant(self, component: str, name: str, process: str) -> None:
+        amount = self.constants.quantity(name)
+        if amount.high:
+            self.tape.alloc(component, amount, process=process, basis="measured")

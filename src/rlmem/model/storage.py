@@ -1,0 +1,74 @@
+"""Experience in memory: exact arrays, with shapes and dtypes, reserved at build and resident as they fill."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlmem.model.tape import Block, Tape
+from rlmem.quantity import Quantity, total
+from rlmem.spaces import DTYPES
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Array:
+    """One array of a store: how many rows, and what a row holds."""
+
+    name: str
+    rows: Quantity
+    row_values: int
+    dtype: str
+    why: str
+    #: An array that exists but is never written stays address space.
+    written: bool = True
+    #: Python objects built at once (HER's dicts) are resident from the start.
+    eager: bool = False
+
+    @property
+    def amount(self) -> Quantity:
+        """``rows × row bytes``."""
+        size = DTYPES[self.dtype]
+        row = Quantity.of(
+            self.row_values * size, f"{self.name} row bytes", f"{self.row_values:,} × {self.dtype}; {self.why}"
+        )
+        return self.rows * row
+
+
+class Store:
+    """A replay buffer or rollout on the tape."""
+
+    def __init__(
+        self, tape: Tape, group: str, arrays: Sequence[Array], *, device: str = "ram", lazy: bool = True
+    ) -> None:
+        self.tape, self.group, self.arrays, self.device, self.lazy = tape, group, tuple(arrays), device, lazy
+        self.blocks: dict[str, Block] = {}
+
+    def build(self) -> None:
+        """``np.zeros`` reserves and touches nothing; a store that is written at once is resident."""
+        for array in self.arrays:
+            self.blocks[array.name] = self.tape.alloc(
+                f"{self.group}.{array.name}",
+                array.amount,
+                device=self.device,
+                basis="exact",
+                residency="reserved" if self.lazy and not array.eager else "resident",
+            )
+
+    def fill(self) -> None:
+        """Collection writes every row sooner or later; the plan is for the run that gets there."""
+        if self.lazy:
+            self.tape.fill(*(self.blocks[array.name] for array in self.arrays if array.written and not array.eager))
+
+    def settle(self) -> None:
+        """Full: simply resident from here on."""
+        self.tape.settle(*self.blocks.values())
+
+    def copy(self, name: str, component: str) -> Block:
+        """A second array of the same size beside one that lives."""
+        array = next(a for a in self.arrays if a.name == name)
+        return self.tape.alloc(component, array.amount, device=self.device, basis="exact")
+
+    @property
+    def amount(self) -> Quantity:
+        """The whole store."""
+        return total(array.amount for array in self.arrays)

@@ -1,0 +1,105 @@
+"""A plan: a ledger judged against a budget, with findings. The public JSON contract is a view of this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rlmem.findings import Finding
+from rlmem.ledger import Ledger, Peak
+from rlmem.spec import RunSpec
+from rlmem.units import format_size
+
+VERDICTS = ("fits", "tight", "does-not-fit", "unknown")
+#: Less than this share of the limit left over is called tight even when the upper bound fits: other processes,
+#: a browser, a growing log. Users of the reference runs kept "20 % safety" and still died; 5 % is only the last call.
+TIGHT_SHARE = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Budget:
+    """What a run may use: bytes per device, and where each limit comes from."""
+
+    name: str
+    ram_bytes: int | None = None
+    vram_bytes: int | None = None
+    unified: bool = False
+    cores: int | None = None
+    ram_source: str = ""
+    vram_source: str = ""
+
+    @property
+    def limits(self) -> dict[str, int | None]:
+        """Limit by device name."""
+        return {"ram": self.ram_bytes, "vram": self.vram_bytes}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """What a run will need, and whether it fits."""
+
+    spec: RunSpec
+    budget: Budget
+    ledger: Ledger
+    findings: tuple[Finding, ...] = ()
+    peaks: tuple[Peak, ...] = field(default=())
+
+    @property
+    def verdict(self) -> str:
+        """The worst verdict over the devices that have a limit; ``unknown`` when none has one."""
+        order = ("does-not-fit", "tight", "unknown", "fits")
+        verdicts = [judge(peak) for peak in self.tops]
+        return min(verdicts, key=order.index) if verdicts else "unknown"
+
+    @property
+    def tops(self) -> tuple[Peak, ...]:
+        """The peak phase of each device."""
+        return tuple(peak for peak in self.peaks if peak.is_peak)
+
+    def top(self, device: str) -> Peak | None:
+        """The peak phase of one device; ``None`` when the run does not touch it."""
+        return next((peak for peak in self.tops if peak.device == device), None)
+
+    @property
+    def deciding(self) -> Peak:
+        """The device that decides the verdict: the one with the largest share of its limit, else RAM."""
+        limited = [peak for peak in self.tops if peak.limit_bytes]
+        if not limited:
+            return self.tops[0]
+        return max(limited, key=lambda peak: peak.expected_bytes / (peak.limit_bytes or 1))
+
+
+def judge(peak: Peak) -> str:
+    """One device against its limit."""
+    if peak.limit_bytes is None:
+        return "unknown"
+    if peak.expected_bytes > peak.limit_bytes:
+        return "does-not-fit"
+    if peak.high_bytes > peak.limit_bytes or peak.limit_bytes - peak.expected_bytes < TIGHT_SHARE * peak.limit_bytes:
+        return "tight"
+    return "fits"
+
+
+def sentence(peak: Peak) -> str:
+    """``peaks at 21.4 GiB (20.9–22.3) of 27.9 GiB in update: fits, 6.5 GiB spare``."""
+    unit = _unit(peak.expected_bytes)
+    numbers = [format_size(n, unit=unit).rsplit(" ", 1)[0] for n in (peak.low_bytes, peak.high_bytes)]
+    text = f"peaks at {format_size(peak.expected_bytes)}"
+    if peak.low_bytes != peak.high_bytes:
+        text += f" ({numbers[0]}–{numbers[1]})"
+    if peak.limit_bytes is None:
+        return f"{text} in {peak.phase}: no limit known for {peak.device.upper()}"
+    text += f" of {format_size(peak.limit_bytes)} in {peak.phase}"
+    spare = peak.limit_bytes - peak.expected_bytes
+    match judge(peak):
+        case "does-not-fit":
+            return f"{text}: does not fit, {format_size(-spare)} too much"
+        case "tight" if peak.high_bytes > peak.limit_bytes:
+            return f"{text}: tight, the upper bound is {format_size(peak.high_bytes - peak.limit_bytes)} over"
+        case "tight":
+            return f"{text}: tight, only {format_size(spare)} spare"
+        case _:
+            return f"{text}: fits, {format_size(spare)} spare"
+
+
+def _unit(nbytes: int) -> str:
+    return format_size(nbytes).rsplit(" ", 1)[1]

@@ -1,0 +1,155 @@
+"""Capacity tables: the largest value per machine, or machines against values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rlmem.capacity import largest
+from rlmem.model.constants import Constants
+from rlmem.plan import Budget, Plan
+from rlmem.planner import Planner
+from rlmem.report.view import Column, Section, Table, View
+from rlmem.spec import RunSpec
+from rlmem.units import format_count, format_size
+
+CAPACITY_SCHEMA = "rlmem.capacity/1"
+_MARKS = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
+
+
+def capacity_document(
+    spec: RunSpec, path: str, values: Sequence[int], budgets: Sequence[Budget], constants: Constants
+) -> dict[str, Any]:
+    """Peaks at each value, the cost of one more, and per machine the largest value and each value's verdict."""
+    sizes = [
+        _at(spec, path, value, Planner(budgets[0], constants)) for value in values or _around(spec, path, constants)
+    ]
+    first, last = sizes[0], sizes[-1]
+    machines = [_machine(spec, path, values, Planner(budget, constants)) for budget in budgets]
+    return {
+        "schema": CAPACITY_SCHEMA,
+        "target": {"name": spec.name, "about": spec.get("about")},
+        "vary": path,
+        "per_unit": [_slope(first, last, device) for device in ("ram", "vram") if device in first["peaks"]],
+        "values": sizes,
+        "machines": machines,
+    }
+
+
+def _around(spec: RunSpec, path: str, constants: Constants) -> tuple[int, int]:
+    """Two values to take the cost of one more from, when none were asked for."""
+    from rlmem.frameworks import resolve
+
+    now = int(resolve(spec).get(path, 1))
+    return now, 2 * now
+
+
+def _at(spec: RunSpec, path: str, value: int, planner: Planner) -> dict[str, Any]:
+    plan = planner.plan(spec.having({path: value}, f"--vary {path}"), findings=False)
+    return {
+        "value": value,
+        "verdict": plan.verdict,
+        "peaks": {
+            top.device: {
+                "phase": top.phase,
+                "low_bytes": top.low_bytes,
+                "expected_bytes": top.expected_bytes,
+                "high_bytes": top.high_bytes,
+            }
+            for top in plan.tops
+        },
+    }
+
+
+def _slope(first: dict[str, Any], last: dict[str, Any], device: str) -> dict[str, Any]:
+    span = last["value"] - first["value"]
+    rise = last["peaks"][device]["expected_bytes"] - first["peaks"][device]["expected_bytes"]
+    per_unit = rise // span if span else None
+    fixed = first["peaks"][device]["expected_bytes"] - (per_unit or 0) * first["value"]
+    return {"device": device, "bytes": per_unit, "fixed_bytes": fixed}
+
+
+def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) -> dict[str, Any]:
+    budget = planner.budget
+    found = largest(spec, path, lambda other: planner.plan(other, findings=False))
+    verdicts = {value: _plan(spec, path, value, planner).verdict for value in values}
+    return {
+        "name": budget.name,
+        "ram_bytes": budget.ram_bytes,
+        "vram_bytes": budget.vram_bytes,
+        "largest": found.value,
+        "unlimited": found.unlimited,
+        "verdicts": {str(value): verdict for value, verdict in verdicts.items()},
+    }
+
+
+def _plan(spec: RunSpec, path: str, value: int, planner: Planner) -> Plan:
+    return planner.plan(spec.having({path: value}, f"--vary {path}"), findings=False)
+
+
+def capacity_view(document: dict[str, Any]) -> View:
+    """The document as tables."""
+    path = document["vary"]
+    tables = []
+    asked = bool(document["machines"][0]["verdicts"])
+    if asked:
+        tables.append(_values_table(document))
+    tables.append(_machines_table(document, path))
+    lines = []
+    for slope in document["per_unit"]:
+        if slope["bytes"] is not None:
+            lines.append(
+                f"{slope['device'].upper()}: {format_size(slope['fixed_bytes'])} fixed + {format_size(slope['bytes'])} "
+                f"({slope['bytes']:,} B) for each of {path}"
+            )
+    section = Section(title=f"Capacity of {path}", lines=tuple(lines), tables=tuple(tables))
+    target = document["target"]
+    title = f"{target['name']}: {target['about']}" if target["about"] else target["name"]
+    notes = ("The largest value is the one whose upper bound still fits. GiB is 2³⁰ bytes, GB is 10⁹.",)
+    return View(title=title, verdict=(), sections=(section,), notes=notes)
+
+
+def _values_table(document: dict[str, Any]) -> Table:
+    devices = list(document["values"][0]["peaks"])
+    columns = [Column(title=document["vary"])]
+    for device in devices:
+        columns += [Column(title=f"{device.upper()} peak"), Column(title="range"), Column(title="in")]
+    columns += [Column(title=machine["name"], right=False) for machine in document["machines"]]
+    rows = []
+    for row in document["values"]:
+        cells = [format_count(row["value"])]
+        for device in devices:
+            peak = row["peaks"][device]
+            unit = format_size(peak["expected_bytes"]).rsplit(" ", 1)[1]
+            low, high = (format_size(peak[k], unit=unit).rsplit(" ", 1)[0] for k in ("low_bytes", "high_bytes"))
+            cells += [format_size(peak["expected_bytes"]), f"{low}–{high}", peak["phase"]]
+        cells += [_MARKS[machine["verdicts"][str(row["value"])]] for machine in document["machines"]]
+        rows.append(tuple(cells))
+    return Table(title="", columns=tuple(columns), rows=tuple(rows))
+
+
+def _machines_table(document: dict[str, Any], path: str) -> Table:
+    rows = []
+    for machine in document["machines"]:
+        limits = [
+            f"{format_size(machine[key])} {label}"
+            for key, label in (("ram_bytes", "RAM"), ("vram_bytes", "VRAM"))
+            if machine[key] is not None
+        ]
+        value = machine["largest"]
+        text = format_count(value) if value is not None else "no limit" if machine["unlimited"] else "none fits"
+        rows.append((machine["name"], ", ".join(limits) or "no limit known", text))
+    columns = (
+        Column(title="machine", right=False),
+        Column(title="limit", right=False),
+        Column(title=f"largest {path}"),
+    )
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def render_capacity(document: dict[str, Any], wanted: str, output: Path | None) -> str:
+    """The document in the wanted format."""
+    from rlmem.report.render import render_view
+
+    return render_view(document, capacity_view, wanted, output)

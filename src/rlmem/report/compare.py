@@ -1,0 +1,127 @@
+"""A diff of two ledgers, line by line, at each one's peak."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from rlmem.fields import FIELDS, Field, plain_value
+from rlmem.plan import Plan, sentence
+from rlmem.report.view import Column, Section, Table, View
+from rlmem.units import format_size
+
+COMPARE_SCHEMA = "rlmem.compare/1"
+#: Longer values (spaces, layer lists) are cut in the table; the JSON has them whole.
+_LONGEST = 44
+
+
+def compare_document(plans: Sequence[Plan], labels: Sequence[str]) -> dict[str, Any]:
+    """Left and right: settings that differ, and components that differ at the peak of each device."""
+    left, right = plans
+    devices = [d for d in ("ram", "vram") if left.top(d) or right.top(d)]
+    return {
+        "schema": COMPARE_SCHEMA,
+        "left": _side(left, labels[0]),
+        "right": _side(right, labels[1]),
+        "settings": _settings(left, right),
+        "devices": [_device(left, right, device) for device in devices],
+    }
+
+
+def _side(plan: Plan, label: str) -> dict[str, Any]:
+    return {
+        "label": label,
+        "name": plan.spec.name,
+        "verdict": plan.verdict,
+        "summary": [f"{peak.device.upper()} {sentence(peak)}" for peak in plan.tops],
+    }
+
+
+def _settings(left: Plan, right: Plan) -> list[dict[str, Any]]:
+    rows = [field for field in FIELDS if field.path not in ("name", "about")]
+    return [
+        {"path": field.path, "left": _plain(left, field), "right": _plain(right, field)}
+        for field in rows
+        if left.spec.get(field.path) != right.spec.get(field.path)
+    ]
+
+
+def _plain(plan: Plan, field: Field) -> Any:
+    return plain_value(field, plan.spec.get(field.path)) if field.path in plan.spec else None
+
+
+def _device(left: Plan, right: Plan, device: str) -> dict[str, Any]:
+    tops = (left.top(device), right.top(device))
+    held = [_components(plan, device, top.phase) if top else {} for plan, top in zip((left, right), tops, strict=True)]
+    names = dict.fromkeys((*held[0], *held[1]))
+    rows: list[dict[str, Any]] = [
+        {"component": name, "left_bytes": held[0].get(name, 0), "right_bytes": held[1].get(name, 0)} for name in names
+    ]
+    rows.sort(key=lambda row: -abs(row["right_bytes"] - row["left_bytes"]))
+    return {
+        "device": device,
+        "left_phase": tops[0].phase if tops[0] else None,
+        "right_phase": tops[1].phase if tops[1] else None,
+        "left_bytes": tops[0].expected_bytes if tops[0] else 0,
+        "right_bytes": tops[1].expected_bytes if tops[1] else 0,
+        "components": rows,
+    }
+
+
+def _components(plan: Plan, device: str, phase: str) -> dict[str, int]:
+    totals: dict[str, int] = {}
+    for entry in plan.ledger.only(device=device, phase=phase).entries:
+        if entry.counts:
+            totals[entry.component] = totals.get(entry.component, 0) + entry.nbytes
+    return totals
+
+
+def compare_view(document: dict[str, Any]) -> View:
+    """The diff as tables."""
+    sides = (document["left"], document["right"])
+    lines = tuple(f"{side['label']}: {text}" for side in sides for text in side["summary"])
+    tables = []
+    if document["settings"]:
+        rows = tuple((row["path"], _text(row["left"]), _text(row["right"])) for row in document["settings"])
+        columns = (Column(title="setting", right=False), Column(title="left"), Column(title="right"))
+        tables.append(Table(title="Settings that differ", columns=columns, rows=rows))
+    tables += [_table(device) for device in document["devices"]]
+    title = f"{sides[0]['label']}  ↔  {sides[1]['label']}"
+    return View(
+        title=title,
+        verdict=(),
+        sections=(Section(title="Side by side", lines=lines, tables=tuple(tables)),),
+        notes=("Each side at its own peak. GiB is 2³⁰ bytes.",),
+    )
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "–"
+    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+
+
+def _table(device: dict[str, Any]) -> Table:
+    changed = [row for row in device["components"] if row["left_bytes"] != row["right_bytes"]]
+    same = [row for row in device["components"] if row["left_bytes"] == row["right_bytes"]]
+    rows = [(row["component"], *_cells(row["left_bytes"], row["right_bytes"])) for row in changed]
+    if same:
+        total = sum(row["left_bytes"] for row in same)
+        rows.append((f"{len(same)} equal", format_size(total), format_size(total), "", ""))
+    rows.append(("total", *_cells(device["left_bytes"], device["right_bytes"])))
+    columns = (
+        Column(title="component", right=False),
+        Column(title=f"left, in {device['left_phase']}"),
+        Column(title=f"right, in {device['right_phase']}"),
+        Column(title="difference"),
+        Column(title="ratio"),
+    )
+    return Table(title=device["device"].upper(), columns=columns, rows=tuple(rows), footers=1)
+
+
+def _cells(left: int, right: int) -> tuple[str, str, str, str]:
+    difference = right - left
+    sign = "+" if difference > 0 else ""
+    ratio = f"{right / left:.2f}×" if left else ""
+    return format_size(left), format_size(right), f"{sign}{format_size(difference)}", ratio

@@ -1,0 +1,203 @@
+"""The JSON contract: a plan as plain data, its JSON Schema, and a reader for every version there has been."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.errors import UsageError
+from rlmem.findings import SEVERITIES
+from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES
+from rlmem.plan import VERDICTS, Plan, sentence
+from rlmem.schedule import schedule
+from rlmem.version import __version__
+
+PLAN_SCHEMA = "rlmem.plan/1"
+
+
+def plan_document(plan: Plan) -> dict[str, Any]:
+    """A plan as the public contract has it; sizes are integers in bytes."""
+    budget = plan.budget
+    return {
+        "schema": PLAN_SCHEMA,
+        "rlmem": __version__,
+        "target": {
+            "name": plan.spec.name,
+            "about": plan.spec.get("about"),
+            "spec": plan.spec.to_dict(),
+            "origins": dict(plan.spec.origins),
+        },
+        "machine": {
+            "name": budget.name,
+            "ram_bytes": budget.ram_bytes,
+            "vram_bytes": budget.vram_bytes,
+            "unified": budget.unified,
+            "cores": budget.cores,
+            "ram_source": budget.ram_source or None,
+            "vram_source": budget.vram_source or None,
+        },
+        "verdict": plan.verdict,
+        "summary": [f"{peak.device.upper()} {sentence(peak)}" for peak in plan.tops],
+        "peaks": [
+            {
+                "device": peak.device,
+                "phase": peak.phase,
+                "low_bytes": peak.low_bytes,
+                "expected_bytes": peak.expected_bytes,
+                "high_bytes": peak.high_bytes,
+                "limit_bytes": peak.limit_bytes,
+                "is_peak": peak.is_peak,
+            }
+            for peak in plan.peaks
+        ],
+        "entries": [
+            {
+                "component": entry.component,
+                "device": entry.device,
+                "process": entry.process,
+                "phase": entry.phase,
+                "nbytes": entry.nbytes,
+                "low_bytes": entry.amount.low,
+                "high_bytes": entry.amount.high,
+                "basis": entry.basis,
+                "residency": entry.residency,
+                "formula": entry.formula,
+                "origin": [{"name": t.name, "value": t.value, "origin": t.origin} for t in entry.origin],
+            }
+            for entry in plan.ledger.entries
+        ],
+        "findings": [
+            {
+                "code": finding.code,
+                "name": finding.name,
+                "severity": finding.severity,
+                "title": finding.title,
+                "saves_bytes": finding.saves_bytes,
+                "location": finding.location,
+                "remedy": finding.remedy,
+                "changes": dict(finding.changes),
+            }
+            for finding in plan.findings
+        ],
+        "schedule": _schedule(plan),
+    }
+
+
+def _schedule(plan: Plan) -> dict[str, Any] | None:
+    found = schedule(plan.spec)
+    if found is None:
+        return None
+    return {
+        "samples_per_iteration": found.samples,
+        "batch_size": found.batch,
+        "minibatches_per_epoch": found.minibatches,
+        "last_minibatch": found.remainder or found.batch,
+        "epochs": found.epochs,
+        "updates_per_iteration": found.updates,
+        "iterations": found.iterations,
+        "checkpoint_timesteps": found.save_timesteps,
+        "checkpoint_iterations": found.save_iterations,
+    }
+
+
+def read_plan_document(data: Any, where: str) -> dict[str, Any]:
+    """A saved document of any version, as the newest one has it."""
+    if not isinstance(data, Mapping) or not isinstance(data.get("schema"), str):
+        raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
+    if data["schema"] != PLAN_SCHEMA:
+        raise UsageError(f"{where}: schema {data['schema']!r} is not one this version reads; it reads {PLAN_SCHEMA}")
+    missing = [key for key in PLAN_JSON_SCHEMA["required"] if key not in data]
+    if missing:
+        raise UsageError(f"{where}: incomplete plan document, {missing[0]!r} is missing")
+    return dict(data)
+
+
+def _object(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
+    required = [name for name in properties if name not in optional]
+    return {"type": "object", "properties": properties, "required": required}
+
+
+_BYTES = {"type": "integer", "minimum": 0}
+_MAYBE_BYTES = {"type": ["integer", "null"], "minimum": 0}
+_TEXT = {"type": "string"}
+_MAYBE_TEXT = {"type": ["string", "null"]}
+_ORIGIN = _object({"name": _TEXT, "value": {"type": "integer"}, "origin": _TEXT})
+PLAN_JSON_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": PLAN_SCHEMA,
+    "title": "rlmem plan",
+    "description": "What a run needs, by component, device, process and phase. Sizes are integers in bytes.",
+    **_object(
+        {
+            "schema": {"const": PLAN_SCHEMA},
+            "rlmem": {**_TEXT, "description": "version that wrote the document"},
+            "target": _object(
+                {"name": _TEXT, "about": _MAYBE_TEXT, "spec": {"type": "object"}, "origins": {"type": "object"}}
+            ),
+            "machine": _object(
+                {
+                    "name": _TEXT,
+                    "ram_bytes": _MAYBE_BYTES,
+                    "vram_bytes": _MAYBE_BYTES,
+                    "unified": {"type": "boolean"},
+                    "cores": {"type": ["integer", "null"]},
+                    "ram_source": _MAYBE_TEXT,
+                    "vram_source": _MAYBE_TEXT,
+                }
+            ),
+            "verdict": {"enum": list(VERDICTS)},
+            "summary": {"type": "array", "items": _TEXT},
+            "peaks": {
+                "type": "array",
+                "description": "one row per device and phase, each device's largest phase first",
+                "items": _object(
+                    {
+                        "device": {"enum": list(DEVICES)},
+                        "phase": {"enum": list(PHASES)},
+                        "low_bytes": _BYTES,
+                        "expected_bytes": _BYTES,
+                        "high_bytes": _BYTES,
+                        "limit_bytes": _MAYBE_BYTES,
+                        "is_peak": {"type": "boolean"},
+                    }
+                ),
+            },
+            "entries": {
+                "type": "array",
+                "description": "what is live at each phase's largest moment; 'reserved' entries take no memory yet",
+                "items": _object(
+                    {
+                        "component": _TEXT,
+                        "device": {"enum": list(DEVICES)},
+                        "process": _TEXT,
+                        "phase": {"enum": list(PHASES)},
+                        "nbytes": _BYTES,
+                        "low_bytes": _BYTES,
+                        "high_bytes": _BYTES,
+                        "basis": {"enum": list(BASES)},
+                        "residency": {"enum": list(RESIDENCIES)},
+                        "formula": _TEXT,
+                        "origin": {"type": "array", "items": _ORIGIN},
+                    }
+                ),
+            },
+            "findings": {
+                "type": "array",
+                "items": _object(
+                    {
+                        "code": _TEXT,
+                        "name": _TEXT,
+                        "severity": {"enum": list(SEVERITIES)},
+                        "title": _TEXT,
+                        "saves_bytes": {"type": ["integer", "null"]},
+                        "location": _MAYBE_TEXT,
+                        "remedy": _MAYBE_TEXT,
+                        "changes": {"type": "object"},
+                    }
+                ),
+            },
+            "schedule": {"type": ["object", "null"]},
+        },
+        optional=("schedule", "summary", "rlmem"),
+    ),
+}

@@ -1,0 +1,37 @@
+"""One door to all formats: a document and the function that views it, drawn as text, Markdown or JSON."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlmem.report.view import View
+
+
+def render_view(document: Any, view: Callable[[Any], View], wanted: str, output: Path | None) -> str:
+    """JSON is the document itself; text and Markdown are drawn from its view."""
+    if wanted == "json":
+        return json.dumps(document, indent=2, ensure_ascii=False)
+    arranged = view(document)
+    if wanted == "markdown":
+        from rlmem.report.markdown import render
+
+        return render(arranged)
+    return _text(arranged, coloured=output is None and sys.stdout.isatty())
+
+
+def _text(view: View, *, coloured: bool) -> str:
+    from rlmem.report.terminal import draw, make_console
+
+    if coloured:
+        console = make_console(sys.stdout)
+        with console.capture() as captured:
+            draw(view, console)
+        return captured.get()
+    buffer = io.StringIO()
+    draw(view, make_console(buffer))
+    return "\n".join(line.rstrip() for line in buffer.getvalue().splitlines()) + "\n"

@@ -1,0 +1,243 @@
+"""The view-model: a document arranged into sentences and tables, once, for every renderer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.ledger import PHASES
+from rlmem.units import format_size
+
+#: Components smaller than this share of the peak are added up in one row.
+SMALL_SHARE = 0.002
+TONES = ("good", "warn", "bad", "plain")
+_VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
+_SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """A column's heading; numbers are set right; ``strong`` marks the peak phase."""
+
+    title: str
+    right: bool = True
+    strong: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Table:
+    """A table ready to draw; the last ``footers`` rows are sums."""
+
+    title: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[str, ...], ...]
+    footers: int = 0
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Item:
+    """A line of a list: a lead word, the text, what it saves, and what to do."""
+
+    lead: str
+    text: str
+    tone: str = "plain"
+    saves: str = ""
+    more: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """A heading with prose, tables and items under it."""
+
+    title: str
+    lines: tuple[str, ...] = ()
+    tables: tuple[Table, ...] = ()
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class View:
+    """A whole report."""
+
+    title: str
+    verdict: tuple[tuple[str, str], ...]
+    sections: tuple[Section, ...]
+    notes: tuple[str, ...] = ()
+
+
+def plan_view(document: Mapping[str, Any]) -> View:
+    """What ``rlmem plan`` shows."""
+    devices = tuple(dict.fromkeys(peak["device"] for peak in document["peaks"]))
+    tables = [breakdown(document, device) for device in devices]
+    processes = process_table(document)
+    sections = [Section(title="Where it goes", tables=(*tables, *([processes] if processes else [])))]
+    if document["findings"]:
+        sections.append(Section(title="Findings", items=finding_items(document)))
+    target, machine = document["target"], document["machine"]
+    sources = [text for text in (machine["ram_source"], machine["vram_source"]) if text]
+    notes = (
+        f"limit: {'; '.join(sources) if sources else 'none known'}",
+        "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
+        "'--why COMPONENT' shows a formula and where its values come from.",
+    )
+    return View(title=_title(target), verdict=verdict_lines(document), sections=tuple(sections), notes=notes)
+
+
+def _title(target: Mapping[str, Any]) -> str:
+    return f"{target['name']}: {target['about']}" if target.get("about") else str(target["name"])
+
+
+def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """The verdict first, one sentence per device, each with its tone."""
+    overall = _VERDICT_TONE[document["verdict"]]
+    lines = document["summary"]
+    return tuple((text, overall if len(lines) == 1 else _tone_of(text)) for text in lines)
+
+
+def _tone_of(text: str) -> str:
+    if "does not fit" in text:
+        return "bad"
+    return "warn" if "tight" in text or "no limit known" in text else "good"
+
+
+def breakdown(document: Mapping[str, Any], device: str) -> Table:
+    """Components against phases on one device, the peak phase marked, with range and limit beneath."""
+    entries = [e for e in document["entries"] if e["device"] == device]
+    peaks = {p["phase"]: p for p in document["peaks"] if p["device"] == device}
+    phases = [phase for phase in PHASES if phase in peaks]
+    top = next(phase for phase in phases if peaks[phase]["is_peak"])
+    cells: dict[str, dict[str, int]] = {}
+    reserved: dict[str, int] = {}
+    for entry in entries:
+        name = entry["component"]
+        if entry["residency"] == "reserved":
+            reserved[name] = max(reserved.get(name, 0), entry["nbytes"])
+        else:
+            row = cells.setdefault(name, {})
+            row[entry["phase"]] = row.get(entry["phase"], 0) + entry["nbytes"]
+    floor = SMALL_SHARE * peaks[top]["expected_bytes"]
+    order = list(cells)
+    shown = [name for name in order if max(cells[name].values()) >= floor]
+    small = [name for name in order if name not in shown]
+    unit_row = [(name, [cells[name].get(phase) for phase in phases]) for name in shown]
+    if small:
+        sums = [sum(cells[name].get(phase, 0) for name in small) or None for phase in phases]
+        unit_row.append((f"{len(small)} smaller", sums))
+    rows = [(name, *(_cell(value) for value in values)) for name, values in unit_row]
+    rows.append(("total", *(_cell(peaks[phase]["expected_bytes"]) for phase in phases)))
+    rows.append(("range", *(_range(peaks[phase]) for phase in phases)))
+    columns = (
+        Column(title="component", right=False),
+        *(Column(title=f"{phase} ◄ peak" if phase == top else phase, strong=phase == top) for phase in phases),
+    )
+    pending = sum(reserved.values())
+    note = f"reserved at build, resident as it fills: {format_size(pending)}" if pending else ""
+    return Table(title=device.upper(), columns=columns, rows=tuple(rows), footers=2, note=note)
+
+
+def _cell(value: int | None) -> str:
+    return "" if value is None else format_size(value)
+
+
+def _range(peak: Mapping[str, Any]) -> str:
+    unit = format_size(peak["expected_bytes"]).rsplit(" ", 1)[1]
+    low, high = (format_size(peak[key], unit=unit).rsplit(" ", 1)[0] for key in ("low_bytes", "high_bytes"))
+    return low if low == high else f"{low}–{high}"
+
+
+def process_table(document: Mapping[str, Any]) -> Table | None:
+    """Per process, at each device's peak; ``None`` when there is only one."""
+    tops = {(p["device"], p["phase"]) for p in document["peaks"] if p["is_peak"]}
+    totals: dict[tuple[str, str], int] = {}
+    for entry in document["entries"]:
+        if (entry["device"], entry["phase"]) in tops and entry["residency"] != "reserved":
+            key = (entry["process"], entry["device"])
+            totals[key] = totals.get(key, 0) + entry["nbytes"]
+    names = tuple(dict.fromkeys(process for process, _ in totals))
+    if len(names) < 2:
+        return None
+    devices = tuple(dict.fromkeys(device for _, device in totals))
+    counts = _process_counts(document)
+    rows = []
+    for name in names:
+        count = counts.get(name, 1)
+        each = totals.get((name, "ram"), 0) // count
+        rows.append((name, str(count), format_size(each), *(_cell(totals.get((name, device))) for device in devices)))
+    columns = (
+        Column(title="process", right=False),
+        Column(title="count"),
+        Column(title="each"),
+        *(Column(title=device.upper()) for device in devices),
+    )
+    return Table(
+        title="Per process, at the peak",
+        columns=columns,
+        rows=tuple(rows),
+        note="Shared library pages are counted once, in main.",
+    )
+
+
+def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
+    spec = document["target"]["spec"]
+    return {"main": 1, "workers": int(spec.get("n_envs", 1)), "eval": int(spec.get("eval", {}).get("n_envs", 1) or 1)}
+
+
+def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:
+    """Findings as lines, worst first."""
+    items = []
+    for finding in document["findings"]:
+        saves = finding["saves_bytes"]
+        text = "" if saves is None else "saves nothing" if saves == 0 else f"saves {format_size(saves)}"
+        more = (finding["remedy"],) if finding["remedy"] else ()
+        items.append(
+            Item(
+                lead=finding["code"],
+                text=finding["title"],
+                tone=_SEVERITY_TONE[finding["severity"]],
+                saves=text,
+                more=more,
+            )
+        )
+    return tuple(items)
+
+
+def why_sections(found: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
+    """Formula and origins of each component among the entries, in the phase where it is largest."""
+    best: dict[tuple[str, str], Mapping[str, Any]] = {}
+    for entry in found:
+        key = (entry["component"], entry["device"])
+        held = best.get(key)
+        if held is None or (entry["residency"] != "reserved", entry["nbytes"]) > (
+            held["residency"] != "reserved",
+            held["nbytes"],
+        ):
+            best[key] = entry
+    return tuple(_why(entry) for entry in best.values())
+
+
+def _why(entry: Mapping[str, Any]) -> Section:
+    size = format_size(entry["nbytes"])
+    spread = ""
+    if entry["low_bytes"] != entry["high_bytes"]:
+        spread = f" ({format_size(entry['low_bytes'])} to {format_size(entry['high_bytes'])})"
+    lines = (
+        f"{size}{spread} of {entry['device'].upper()} in {entry['process']}, {entry['residency']} in {entry['phase']}; "
+        f"basis: {entry['basis']}",
+        entry["formula"],
+    )
+    rows = tuple((origin["name"], f"{origin['value']:,}", origin["origin"]) for origin in entry["origin"])
+    columns = (Column(title="value", right=False), Column(title=""), Column(title="where it comes from", right=False))
+    return Section(title=entry["component"], lines=lines, tables=(Table(title="", columns=columns, rows=rows),))
+
+
+def biggest(document: Mapping[str, Any], device: str, count: int) -> Sequence[tuple[str, int]]:
+    """The largest components at a device's peak."""
+    phase = next(p["phase"] for p in document["peaks"] if p["device"] == device and p["is_peak"])
+    held = [
+        (e["component"], e["nbytes"])
+        for e in document["entries"]
+        if e["device"] == device and e["phase"] == phase and e["residency"] != "reserved"
+    ]
+    return sorted(held, key=lambda pair: -pair[1])[:count]

@@ -1,0 +1,59 @@
+"""What a rule is. Its module's docstring is its manual page; its finding's saving is a difference of two plans."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.findings import Finding
+from rlmem.plan import Plan
+from rlmem.spec import RunSpec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Context:
+    """What a rule sees: the plan, the run as it was asked for, and a way to plan a changed run."""
+
+    plan: Plan
+    asked: RunSpec
+    replan: Callable[[RunSpec], Plan]
+
+    @property
+    def spec(self) -> RunSpec:
+        """The run with its framework's defaults."""
+        return self.plan.spec
+
+    def changed(self, changes: Mapping[str, Any], why: str) -> Plan:
+        """The plan of the run with other values."""
+        return self.replan(self.asked.having(changes, f"remedy: {why}"))
+
+    def saving(self, changes: Mapping[str, Any], why: str) -> int:
+        """Peak bytes saved on the device the change helps most; negative when it costs."""
+        after = self.changed(changes, why)
+        differences = [
+            before.expected_bytes - (now.expected_bytes if now else 0)
+            for before in self.plan.tops
+            for now in (after.top(before.device),)
+        ]
+        return max(differences, key=abs)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One row of the table: identity, and the check."""
+
+    code: str
+    name: str
+    family: str
+    severity: str
+    check: Callable[[Rule, Context], Iterator[Finding]]
+
+    def finding(self, title: str, **more: Any) -> Finding:
+        """A finding of this rule; ``severity`` may be overridden for a milder case."""
+        return Finding(code=self.code, name=self.name, title=title, **{"severity": self.severity, **more})
+
+
+def as_changes(changes: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Changes as text, for the JSON contract and for people."""
+    return tuple((path, str(value)) for path, value in changes.items())

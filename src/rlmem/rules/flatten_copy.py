@@ -1,0 +1,35 @@
+"""The update starts with a second copy of the rollout.
+
+SB3's ``RolloutBuffer.get()`` swaps and flattens its arrays, one after the other. With two or more environments each
+flattened array is a copy, so for a moment the largest array, the observations, exists twice. With one environment it is
+a view.
+
+Use instead: keep it in mind when sizing ``n_steps × n_envs``; a buffer that indexes without flattening has no copy.
+
+Reference: ``swap_and_flatten`` in SB3's buffers.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlmem.findings import Finding
+from rlmem.rules.base import Context, Rule
+from rlmem.units import MIB, format_size
+
+WORTH_BYTES = 256 * MIB
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """Fires when the flatten copy is part of the update's peak."""
+    update = context.plan.ledger.only(phase="update", component="rollout.flatten-copy")
+    if update.nbytes < WORTH_BYTES:
+        return
+    changes = {"n_envs": 1, "n_steps": context.spec.count("n_steps") * context.spec.count("n_envs")}
+    saves = context.saving(changes, "one environment, the same samples")
+    yield rule.finding(
+        f"the update starts by flattening the rollout into a second copy ({format_size(update.nbytes)})",
+        saves_bytes=saves if saves > 0 else None,
+        location="rollout.flatten-copy",
+        remedy="shorter rollouts, or a rollout buffer that indexes without flattening",
+    )

@@ -1,0 +1,73 @@
+"""Images are stored as floats.
+
+A uint8 image stored as float32 takes four times the bytes (eight as float64) and holds nothing more. It happens when
+a framework converts before storing (SB3 before 2.7.1 keeps every rollout in float32, and so does ``torch.zeros``
+without a dtype), or when an environment declares its images as a float Box.
+
+Use instead: store uint8 and convert when a batch reaches the network.
+
+Reference: DLR-RM/stable-baselines3 2.7.1 changelog; ray-project/ray#9624.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from rlmem.findings import Finding
+from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.spaces import Box, DictSpace, Space, describe_space
+
+FIXED = "2.9.2"
+_IMAGE_RANK = 3
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """Converted by the framework, or declared as floats."""
+    spec = context.spec
+    images = any(leaf.is_image for leaf in spec.observation_leaves)
+    stored = [
+        e for e in context.plan.ledger.only(component="rollout.observations").entries if "float32" in str(e.origin)
+    ]
+    if images and stored and spec.text("framework.name") == "sb3":
+        changes = {"framework.version": FIXED}
+        yield rule.finding(
+            f"sb3 {spec.text('framework.version')} stores uint8 rollout images as float32, four times the bytes",
+            saves_bytes=context.saving(changes, "dtype of the space"),
+            location="framework.version",
+            remedy="upgrade stable-baselines3 to 2.7.1 or newer",
+            changes=as_changes(changes),
+        )
+    elif images and stored:
+        yield rule.finding(
+            "uint8 images are kept in a float32 rollout, four times the bytes",
+            location="rollout.observations",
+            remedy="allocate the rollout with dtype=torch.uint8",
+        )
+    declared = context.asked.get("observation")
+    if declared is not None and (better := _as_uint8(declared)) != declared:
+        change = {"observation": describe_space(better)}
+        yield rule.finding(
+            "an image is declared as a float Box, four or eight times the bytes of uint8",
+            saves_bytes=context.saving(change, "uint8 images"),
+            location="observation",
+            remedy="declare a uint8 Box and normalise in the network",
+            changes=as_changes(change),
+        )
+
+
+def _as_uint8(space: Space) -> Space:
+    if isinstance(space, Box) and _looks_like_image(space):
+        return replace(space, dtype="uint8")
+    if isinstance(space, DictSpace):
+        return DictSpace(spaces=tuple((key, _as_uint8(sub)) for key, sub in space.spaces))
+    return space
+
+
+def _looks_like_image(space: Box) -> bool:
+    """Three dimensions with 1, 3 or 4 channels (times a stack), values in 0–1 or 0–255 where bounds are given."""
+    if not space.dtype.startswith("float") or len(space.shape) != _IMAGE_RANK:
+        return False
+    known_range = space.high in (1.0, 255.0) and space.low == 0.0
+    channels = min(space.shape)
+    return known_range or (space.high is None and channels in (1, 3, 4) and sorted(space.shape)[1] >= 16)

@@ -1,0 +1,38 @@
+"""The knob that decides a run's memory, and how far it can be turned; shared by the rules about limits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlmem.capacity import Capacity, largest
+from rlmem.rules.base import Context
+from rlmem.units import format_count
+
+
+def main_knob(context: Context) -> str:
+    """What users turn first: the buffer of an off-policy run, the agents of a swarm, else the environments."""
+    if "buffer_size" in context.spec:
+        return "buffer_size"
+    return "agents" if context.spec.count("agents") > 1 else "n_envs"
+
+
+def largest_that_fits(context: Context) -> tuple[dict[str, Any], str | None]:
+    """The change and the sentence for the largest value of the main knob that fits, upper bound included."""
+    knob = main_knob(context)
+    found: Capacity = largest(context.asked, knob, context.replan)
+    now = context.spec.count(knob)
+    if found.value is None:
+        if found.unlimited:
+            return {}, None
+        return {}, f"no value of {knob} fits; what is fixed is already too much"
+    value = rounded_down(found.value)
+    direction = "up to" if value > now else "at most"
+    return {knob: value}, f"{knob} {direction} {format_count(value)} fits (now {format_count(now)})"
+
+
+def rounded_down(value: int) -> int:
+    """Two significant figures, never more than the value."""
+    if value < 100:
+        return value
+    scale = int(10 ** (len(str(value)) - 2))
+    return value // scale * scale

@@ -1,0 +1,41 @@
+"""The rollout is much longer, or much shorter, than an episode.
+
+A rollout many episodes long holds data that one update does not need; memory is linear in its length. One much
+shorter than an episode bootstraps almost every return. Neither is wrong, both deserve a look.
+
+Use instead: rollouts of one to four episodes per environment, unless returns need more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlmem.findings import Finding
+from rlmem.rules.base import Context, Rule, as_changes
+
+#: More episodes per rollout than this, or fewer than its inverse, is worth a remark.
+FAR = 5
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """Needs ``episode_length`` in the description."""
+    length = context.spec.get("episode_length")
+    steps = context.spec.get("n_steps")
+    if not length or not steps or "buffer_size" in context.spec:
+        return
+    if steps > FAR * length:
+        shorter = max(2 * length // 256 * 256, 256)
+        changes = {"n_steps": shorter}
+        yield rule.finding(
+            f"a rollout of {steps:,} steps spans {steps / length:.1f} episodes of {length:,} steps",
+            saves_bytes=max(context.saving(changes, "shorter rollout"), 0) or None,
+            location="n_steps",
+            remedy=f"n_steps={shorter:,} is about two episodes; learning changes, so try it",
+            changes=as_changes(changes),
+        )
+    elif steps * FAR < length:
+        yield rule.finding(
+            f"a rollout of {steps:,} steps is {steps / length:.2f} of an episode of {length:,} steps",
+            location="n_steps",
+            remedy="longer rollouts bootstrap less; memory grows in proportion",
+        )

@@ -1,0 +1,36 @@
+"""Actor and critic each own a copy of the feature extractor.
+
+SAC, TD3 and their kin default to ``share_features_extractor=False``: the actor, the critic and each target hold an
+extractor with its gradients and optimizer state, and every update runs images through all of them.
+
+Use instead: ``policy_kwargs=dict(share_features_extractor=True)`` if the features may be learned by the actor's
+loss alone (the critic then trains no extractor), which changes learning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlmem.findings import Finding
+from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.units import MIB
+
+WORTH_BYTES = 4 * MIB
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """Fires when sharing would save something worth having."""
+    spec = context.spec
+    if spec.text("framework.name") != "sb3" or spec.get("network.share_features_extractor", True):
+        return
+    changes = {"network.share_features_extractor": True}
+    saves = context.saving(changes, "one extractor")
+    if saves > WORTH_BYTES:
+        copies = 4 if spec.text("algorithm") in ("td3", "ddpg") else 3
+        yield rule.finding(
+            f"{copies} networks each own a feature extractor",
+            saves_bytes=saves,
+            location="network.share_features_extractor",
+            remedy="share_features_extractor=True in policy_kwargs (learning changes)",
+            changes=as_changes(changes),
+        )

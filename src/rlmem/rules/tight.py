@@ -1,0 +1,24 @@
+"""The run fits with almost nothing to spare, or its upper bound does not fit.
+
+The expected peak is under the limit, but the range reaches past it or less than 5 % is left: another process, a
+larger first evaluation or a longer log is enough to end the run.
+
+Use instead: a little less of whatever grows (the finding names the largest value whose upper bound fits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlmem.findings import Finding
+from rlmem.plan import judge, sentence
+from rlmem.rules.base import Context, Rule
+from rlmem.rules.knobs import largest_that_fits
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """One finding per device that is close to its limit."""
+    for peak in context.plan.tops:
+        if judge(peak) == "tight":
+            _, remedy = largest_that_fits(context)
+            yield rule.finding(f"{peak.device.upper()} {sentence(peak)}", location=peak.phase, remedy=remedy)

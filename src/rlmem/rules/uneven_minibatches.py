@@ -1,0 +1,30 @@
+"""The rollout is not a multiple of the batch.
+
+The last minibatch of every epoch is smaller: its gradient weighs as much as a full one's, and on a CPU its other
+shape makes libraries keep a second set of buffers.
+
+Use instead: a batch size that divides ``n_steps × n_envs``.
+
+Reference: SB3's own warning in PPO.__init__; oneDNN#489 for the buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rlmem.findings import Finding
+from rlmem.rules.base import Context, Rule
+from rlmem.schedule import schedule
+
+
+def check(rule: Rule, context: Context) -> Iterator[Finding]:
+    """Fires on a remainder."""
+    plan = schedule(context.spec)
+    if plan and plan.remainder:
+        nearest = max(size for size in range(1, plan.batch + 1) if plan.samples % size == 0)
+        yield rule.finding(
+            f"{plan.samples:,} samples are not a multiple of batch_size {plan.batch:,}: "
+            f"the last minibatch has {plan.remainder:,}",
+            location="batch_size",
+            remedy=f"batch_size={nearest:,} divides the rollout",
+        )

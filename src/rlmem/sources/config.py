@@ -1,0 +1,128 @@
+"""A run described in a YAML (or JSON) file: parsed safely, checked field by field, with the line of every value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import SpecError, UsageError, did_you_mean
+from rlmem.fields import BY_PATH, SCHEMA, SECTIONS, find_field
+from rlmem.spec import RunSpec
+
+#: A description is a page of text; anything larger is not one.
+LARGEST_FILE = 1 << 20
+#: Deeper nesting than any space needs.
+DEEPEST = 40
+
+
+def read_run_file(path: Path) -> RunSpec:
+    """The run a file describes; an unreadable or malformed one is a :class:`UsageError` of one line."""
+    try:
+        if path.is_dir():
+            raise UsageError(f"{path}: is a directory, not a run file")
+        if path.stat().st_size > LARGEST_FILE:
+            raise UsageError(
+                f"{path}: too large for a run description ({path.stat().st_size:,} B, at most {LARGEST_FILE:,})"
+            )
+        text = path.read_bytes().decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except PermissionError:
+        raise UsageError(f"{path}: permission denied; check who may read it") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    from rlmem.sources.preset import read_preset  # presets are run files themselves
+
+    spec = parse_run(text, where=str(path), extend=read_preset)
+    return spec.filled({"name": path.stem}, "file name")
+
+
+def parse_run(text: str, *, where: str, extend: Callable[[str], RunSpec]) -> RunSpec:
+    """A spec from YAML text; ``extends: NAME`` starts from a preset."""
+    data, lines = _parse_yaml(text, where)
+    if not isinstance(data, Mapping):
+        raise SpecError("", f"expected a mapping of fields, got {type(data).__name__}", where=where)
+    body = dict(data)
+    schema = body.pop("schema", SCHEMA)
+    if schema != SCHEMA:
+        raise SpecError("schema", f"expected {SCHEMA!r}, got {schema!r}", where=where)
+    spec = RunSpec()
+    base = body.pop("extends", None)
+    try:
+        if base is not None:
+            if not isinstance(base, str):
+                raise SpecError("extends", f"expected the name of a preset, got {base!r}")
+            spec = extend(base)
+        for path, value in _flatten(body).items():
+            spec = spec.having({path: value}, f"{where}:{lines.get(path, 1)}")
+    except SpecError as error:
+        line = lines.get(error.path) or lines.get(error.path.split(".")[0])
+        raise error.located(f"{where}:{line}" if line else where) from None
+    except UsageError as error:
+        raise UsageError(f"{where}: {error}") from None
+    return spec
+
+
+def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Sections become dotted paths; the values of fields stay whole."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if path in SECTIONS and path not in BY_PATH:
+            if not isinstance(value, Mapping):
+                raise SpecError(path, f"expected a section with fields, got {value!r}")
+            flat |= _flatten(value, f"{path}.")
+            continue
+        if path not in BY_PATH and not prefix and not any(f.startswith(f"{path}.") for f in BY_PATH):
+            known = [*SECTIONS, *(f for f in BY_PATH if "." not in f), "extends", "schema"]
+            hint = did_you_mean(path, known)
+            if hint:
+                raise SpecError(path, f"unknown key{hint}; 'rlmem schema run' lists all")
+        find_field(path)
+        flat[path] = value
+    return flat
+
+
+def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
+    import yaml  # only files need it
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    try:
+        node = loader.get_single_node()
+        lines: dict[str, int] = {}
+        _note_lines(node, "", lines, where, 0)
+        return (loader.construct_document(node) if node is not None else {}), lines
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{where}:{mark.line + 1}" if mark else where
+        problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+        raise UsageError(f"{place}: not valid YAML: {problem}") from None
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{where}: not valid YAML: {error}") from None
+    finally:
+        loader.dispose()
+
+
+def _note_lines(node: Any, path: str, lines: dict[str, int], where: str, depth: int) -> None:
+    """The line of every key, and a refusal of keys written twice (YAML would silently keep the last)."""
+    if depth > DEEPEST:
+        raise UsageError(f"{where}: nested more than {DEEPEST} levels deep")
+    if node is None or node.id == "scalar":
+        return
+    if node.id == "sequence":
+        for index, item in enumerate(node.value):
+            _note_lines(item, f"{path}[{index}]", lines, where, depth + 1)
+        return
+    seen: set[str] = set()
+    for key, value in node.value:
+        name = str(key.value)
+        inner = f"{path}.{name}" if path else name
+        line = key.start_mark.line + 1
+        if name in seen:
+            raise UsageError(f"{where}:{line}: {inner}: written twice")
+        seen.add(name)
+        lines[inner] = line
+        _note_lines(value, inner, lines, where, depth + 1)

@@ -1,0 +1,104 @@
+"""Bytes and counts: text in, integers out, and back.
+
+``GB`` is 10⁹ bytes and ``GiB`` is 2³⁰; both parse, rlmem prints GiB and says so.
+
+>>> parse_size("30GB"), parse_size("24 GiB"), parse_count("400k")
+(30000000000, 25769803776, 400000)
+>>> format_size(30_000_000_000)
+'27.9 GiB'
+"""
+
+from __future__ import annotations
+
+import re
+
+from rlmem.errors import UsageError
+
+KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+
+#: Above this a size is a typing mistake, not a machine (one exbibyte).
+ABSURD_BYTES = 1 << 60
+#: Above this a count is a typing mistake; the largest replay buffers in use hold about 10⁹ rows.
+ABSURD_COUNT = 10**13
+
+_SIZE_UNITS = {
+    "": 1,
+    "b": 1,
+    "k": 10**3,
+    "kb": 10**3,
+    "kib": KIB,
+    "ki": KIB,
+    "m": 10**6,
+    "mb": 10**6,
+    "mib": MIB,
+    "mi": MIB,
+    "g": 10**9,
+    "gb": 10**9,
+    "gib": GIB,
+    "gi": GIB,
+    "t": 10**12,
+    "tb": 10**12,
+    "tib": TIB,
+    "ti": TIB,
+    "p": 10**15,
+    "pb": 10**15,
+    "pib": 1 << 50,
+    "pi": 1 << 50,
+}
+_COUNT_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
+_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_,]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
+
+
+def _split(text: str, kind: str, example: str) -> tuple[float | int, str]:
+    match = _NUMBER.fullmatch(text)
+    if match is None or not re.search(r"\d", match[1]):
+        raise UsageError(f"{text!r} is not a {kind}; write it like {example}")
+    number = match[1].replace("_", "").replace(",", "")
+    return (float(number) if re.search(r"[.eE]", number) else int(number)), match[2].lower()
+
+
+def parse_size(text: str | int | float, *, minimum: int = 1) -> int:
+    """Bytes from ``30GB``, ``24GiB``, ``512 MiB`` or a plain number of bytes."""
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise UsageError(f"{text!r} is not a size; write it like 30GB or 24GiB")
+    number, unit = _split(str(text), "size", "30GB or 24GiB")
+    if unit not in _SIZE_UNITS:
+        raise UsageError(f"{str(text)!r}: unknown unit {unit!r}; use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB")
+    nbytes = round(number * _SIZE_UNITS[unit])
+    if nbytes < minimum:
+        raise UsageError(f"{str(text)!r} is not a size: it must be at least {minimum} B")
+    if nbytes > ABSURD_BYTES:
+        raise UsageError(f"{str(text)!r} is absurdly large (over 1 EiB); check the unit")
+    return nbytes
+
+
+def parse_count(text: str | int | float) -> int:
+    """A whole number from ``400k``, ``1M``, ``20_000``, ``1e6`` or an int; fractions of one are refused."""
+    if isinstance(text, bool) or not isinstance(text, (str, int, float)):
+        raise UsageError(f"{text!r} is not a whole number")
+    number, unit = _split(str(text), "whole number", "400k, 1M or 20_000")
+    if unit not in _COUNT_UNITS:
+        raise UsageError(f"{str(text)!r}: unknown suffix {unit!r}; use k, M or B (thousand, million, billion)")
+    value = number * _COUNT_UNITS[unit]
+    if value != int(value):
+        raise UsageError(f"{str(text)!r} is not a whole number")
+    if abs(value) > ABSURD_COUNT:
+        raise UsageError(f"{str(text)!r} is absurdly large (over 10¹³)")
+    return int(value)
+
+
+def format_size(nbytes: int | float, *, unit: str | None = None) -> str:
+    """Binary text with three significant figures: ``21.4 GiB``; ``unit`` pins the unit for a column."""
+    sign, size = ("-" if nbytes < 0 else ""), abs(nbytes)
+    steps = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
+    for name, scale in steps:
+        if unit == name or (unit is None and size >= scale * 0.9995):
+            value = size / scale
+            digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
+            return f"{sign}{value:,.{digits}f} {name}"
+    return f"{sign}{size:,.0f} B"
+
+
+def format_count(value: int) -> str:
+    """``400,000`` as people write it in tables."""
+    return f"{value:,}"
