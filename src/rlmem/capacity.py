@@ -23,8 +23,8 @@ class Capacity:
     unlimited: bool = False
 
 
-def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan]) -> Capacity:
-    """The largest value of ``path`` whose plan still fits (upper bound included).
+def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expected: bool = False) -> Capacity:
+    """The largest value of ``path`` whose plan still fits: with its upper bound, or only as expected.
 
     Memory grows almost linearly in every count, so the search interpolates between two plans and settles the
     rest by halving; a handful of plans is enough.
@@ -36,7 +36,14 @@ def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan]) -> Capa
 
     def over(plan: Plan) -> int:
         """Bytes above the tightest limit; negative is room."""
-        return max((p.high_bytes - p.limit_bytes for p in plan.peaks if p.limit_bytes is not None), default=-1)
+        return max(
+            (
+                (p.expected_bytes if expected else p.high_bytes) - p.limit_bytes
+                for p in plan.peaks
+                if p.limit_bytes is not None
+            ),
+            default=-1,
+        )
 
     low, low_plan = smallest, at(smallest)
     if over(low_plan) > 0:

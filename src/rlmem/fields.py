@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -139,7 +141,10 @@ def _read_text(field: Field, value: Any) -> str:
         value = str(value)  # version: 2.7 arrives as a number
     if not isinstance(value, str) or not value.strip():
         raise SpecError(field.path, f"expected text, got {value!r}")
-    return value.strip()
+    text = " ".join(value.split())
+    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+        raise SpecError(field.path, f"contains control characters: {text!r}")
+    return text
 
 
 def _read_choice(field: Field, value: Any) -> str:
@@ -222,7 +227,7 @@ def _read_arrays(field: Field, value: Any) -> Any:
             continue
         unknown = set(item) - {"shape", "dtype", "like"}
         if unknown:
-            raise SpecError(f"{path}.{sorted(unknown)[0]}", "unknown field; an array takes shape, dtype or like")
+            raise SpecError(f"{path}.{min(map(str, unknown))}", "unknown field; an array takes shape, dtype or like")
         if item.get("like", "observation") != "observation":
             raise SpecError(f"{path}.like", f"only 'observation' can be named here, got {item['like']!r}")
         shape = item.get("shape", [])
@@ -235,7 +240,7 @@ def _read_arrays(field: Field, value: Any) -> Any:
                     f"{path}.shape[{i}]", f"expected a positive number or the name of a count, got {side!r}"
                 )
         dtype = item.get("dtype", "float32")
-        if dtype not in DTYPES:
+        if not isinstance(dtype, str) or dtype not in DTYPES:
             raise SpecError(f"{path}.dtype", f"unknown dtype {dtype!r}; known: {', '.join(DTYPES)}")
         out[str(name)] = {"like": "observation"} if "like" in item else {"shape": tuple(shape), "dtype": dtype}
     return out
@@ -244,7 +249,17 @@ def _read_arrays(field: Field, value: Any) -> Any:
 def _read_settings(field: Field, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise SpecError(field.path, f"expected a mapping from names to values, got {value!r}")
-    return {str(key): item for key, item in value.items()}
+    return {str(key): _plain_setting(item) for key, item in value.items()}
+
+
+def _plain_setting(value: Any) -> Any:
+    """What JSON can hold; YAML's dates, sets and infinities become text."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain_setting(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain_setting(item) for item in value]
+    plain = value is None or isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
+    return value if plain else str(value)
 
 
 _READERS = {

@@ -152,12 +152,12 @@ def _parse(text: str, path: str) -> Layer:
     rules = KINDS[kind]
     width = 0
     if rules.takes_width:
-        if not words or not words[0].isdigit() or int(words[0]) < 1:
+        if not words or re.fullmatch(r"[1-9][0-9]{0,9}", words[0]) is None:
             raise SpecError(path, f"{text!r}: {kind} needs a positive width first, such as '{kind} 64'")
         width = int(words.pop(0))
     values = {"k": 1, "s": 1, "p": 0, "o": 0}
     for word in words:
-        match = re.fullmatch(r"([kspo])(\d+)", word)
+        match = re.fullmatch(r"([kspo])([0-9]{1,9})", word)
         if match is None or match[1] not in rules.options:
             allowed = ", ".join(f"{o}N ({_OPTION_NAMES[o]})" for o in rules.options) or "no options"
             raise SpecError(path, f"{text!r}: {word!r} is not an option of {kind}; it takes {allowed}")

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import singledispatch
-from math import prod
+from math import isfinite, prod
 from typing import Any
 
 from rlmem.errors import SpecError, did_you_mean
@@ -36,6 +36,7 @@ DTYPES = {
 }
 _LARGEST_DIMENSION = 10**9
 _IMAGE_RANK = 3
+_LARGEST_BOUND = 1e300
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -245,7 +246,7 @@ def _shape(value: Any, path: str) -> tuple[int, ...]:
 
 
 def _dtype(value: Any, path: str) -> str:
-    if value not in DTYPES:
+    if not isinstance(value, str) or value not in DTYPES:
         hint = did_you_mean(value, DTYPES) if isinstance(value, str) else ""
         raise SpecError(path, f"unknown dtype {value!r}{hint}; known: {', '.join(DTYPES)}")
     return str(value)
@@ -256,7 +257,8 @@ def _bound(value: Any, path: str) -> float | None:
         return None
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise SpecError(path, f"expected a number, got {value!r}")
-    return float(value)
+    # JSON has no infinity, and an infinite bound says the same as none.
+    return float(value) if abs(value) <= _LARGEST_BOUND and isfinite(value) else None
 
 
 def _read_box(data: Mapping[str, Any], path: str) -> Space:

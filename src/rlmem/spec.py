@@ -122,7 +122,7 @@ def _shaped(space: Space, stack: int, history: int) -> Space:
     match space:
         case Box() if stack > 1:
             # Frames are stacked along the channel axis: last for images (VecFrameStack), the only one for vectors.
-            shape = (*space.shape[:-1], space.shape[-1] * stack)
+            shape = (*space.shape[:-1], (space.shape or (1,))[-1] * stack)
             return replace(space, shape=shape)
         case Window():
             return replace(space, length=history)

@@ -11,6 +11,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 
 from rlmem.errors import UsageError
 
@@ -46,15 +47,20 @@ _SIZE_UNITS = {
     "pi": 1 << 50,
 }
 _COUNT_UNITS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9}
-_NUMBER = re.compile(r"\s*([+-]?(?:\d[\d_,]*)?(?:\.\d+)?(?:[eE][+-]?\d+)?)\s*([A-Za-z]*)\s*")
+#: A comma only groups thousands: "1,5GB" is a decimal comma and would read as 15.
+_NUMBER = re.compile(
+    r"\s*([+-]?(?=\.?\d)(?:\d{1,3}(?:,\d{3})+|\d[\d_]*)?(?:\.\d+)?(?:[eE][+-]?\d{1,4})?)\s*([A-Za-z]*)\s*", re.ASCII
+)
+#: Longer text is not a number anybody meant, and would fill the screen as an error message.
+_LONGEST = 60
 
 
-def _split(text: str, kind: str, example: str) -> tuple[float | int, str]:
-    match = _NUMBER.fullmatch(text)
-    if match is None or not re.search(r"\d", match[1]):
-        raise UsageError(f"{text!r} is not a {kind}; write it like {example}")
-    number = match[1].replace("_", "").replace(",", "")
-    return (float(number) if re.search(r"[.eE]", number) else int(number)), match[2].lower()
+def _split(text: str, kind: str, example: str) -> tuple[Decimal, str]:
+    match = _NUMBER.fullmatch(text) if len(text) <= _LONGEST else None
+    if match is None:
+        shown = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+        raise UsageError(f"{shown!r} is not a {kind}; write it like {example}")
+    return Decimal(match[1].replace("_", "").replace(",", "")), match[2].lower()
 
 
 def parse_size(text: str | int | float, *, minimum: int = 1) -> int:
@@ -64,11 +70,12 @@ def parse_size(text: str | int | float, *, minimum: int = 1) -> int:
     number, unit = _split(str(text), "size", "30GB or 24GiB")
     if unit not in _SIZE_UNITS:
         raise UsageError(f"{str(text)!r}: unknown unit {unit!r}; use B, kB, MB, GB, TB or KiB, MiB, GiB, TiB")
-    nbytes = round(number * _SIZE_UNITS[unit])
+    exact = number * _SIZE_UNITS[unit]
+    if exact > ABSURD_BYTES:
+        raise UsageError(f"{str(text)!r} is absurdly large (over 1 EiB); check the unit")
+    nbytes = round(exact)
     if nbytes < minimum:
         raise UsageError(f"{str(text)!r} is not a size: it must be at least {minimum} B")
-    if nbytes > ABSURD_BYTES:
-        raise UsageError(f"{str(text)!r} is absurdly large (over 1 EiB); check the unit")
     return nbytes
 
 
@@ -80,10 +87,10 @@ def parse_count(text: str | int | float) -> int:
     if unit not in _COUNT_UNITS:
         raise UsageError(f"{str(text)!r}: unknown suffix {unit!r}; use k, M or B (thousand, million, billion)")
     value = number * _COUNT_UNITS[unit]
-    if value != int(value):
-        raise UsageError(f"{str(text)!r} is not a whole number")
     if abs(value) > ABSURD_COUNT:
         raise UsageError(f"{str(text)!r} is absurdly large (over 10¹³)")
+    if value != int(value):
+        raise UsageError(f"{str(text)!r} is not a whole number")
     return int(value)
 
 

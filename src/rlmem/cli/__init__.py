@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from importlib import import_module
@@ -54,9 +55,14 @@ class LazyGroup(click.Group):
             formatter.write_dl(list(COMMANDS.items()))
 
 
-@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
+@click.group(
+    cls=LazyGroup,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
 @click.version_option(__version__, prog_name="rlmem")
-def app() -> None:
+@click.pass_context
+def app(context: click.Context) -> None:
     """Memory for reinforcement learning: what a run needs, before it runs.
 
     \b
@@ -70,10 +76,15 @@ def app() -> None:
     \b
     Exit codes: 0 fine, 1 does not fit, 2 wrong usage or input, 3 could not analyse.
     """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
 
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line; every error becomes one line and an exit code."""
+    # A terminal that cannot show "◄" or a file name that is not text should not end a plan.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     sys.exit(run(argv))
 
 
@@ -85,6 +96,8 @@ def run(argv: list[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
+    except SystemExit:  # click's own answer to a closed pipe, which would read as "does not fit"
+        return _pipe_closed()
     except click.Abort:
         return _say("interrupted; nothing was written", 130)
     except KeyboardInterrupt:
@@ -96,11 +109,23 @@ def run(argv: list[str] | None = None) -> int:
     except RlmemError as error:
         return _say(str(error), error.exit_code)
     except BrokenPipeError:
-        # The reader went away (| head); point stdout elsewhere so that the interpreter's own flush stays quiet.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
+        return _pipe_closed()
+    except OSError as error:
+        _silence_stdout()
+        return _say(str(error) if error.filename else f"cannot write the output: {error.strerror or error}", 3)
     except MemoryError:
         return _say("out of memory while planning", 3)
+
+
+def _pipe_closed() -> int:
+    """The reader went away (``| head``): it has what it wanted."""
+    _silence_stdout()
+    return 0
+
+
+def _silence_stdout() -> None:
+    """Point standard output elsewhere, so that the interpreter's own flush at the end stays quiet."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _say(message: str, code: int) -> int:

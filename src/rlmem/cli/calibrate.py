@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from rlmem.cli.common import chosen_format, emit, output_options
-from rlmem.errors import UsageError
+from rlmem.errors import AnalysisError, UsageError
 
 
 @click.command("calibrate")
@@ -43,7 +43,12 @@ def command(
             raise UsageError(f"--python {python}: no such interpreter")
         interpreter = found
     if forget:
-        cache_file(interpreter).unlink(missing_ok=True)
+        try:
+            cache_file(interpreter).unlink(missing_ok=True)
+        except NotADirectoryError:
+            pass  # nothing was ever kept there
+        except OSError as error:
+            raise AnalysisError(f"cannot remove {cache_file(interpreter)}: {error.strerror or error}") from None
         emit(f"{interpreter}: shipped constants are used from now on", output)
         return 0
     progress = sys.stderr.isatty()

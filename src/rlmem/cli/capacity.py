@@ -42,7 +42,7 @@ def command(
       rlmem capacity pidog-sac --vary buffer_size=200k,300k,400k,500k,1M --ram 30GB
       rlmem capacity pidog-sac --vary buffer_size --machines laptop-16gb,rtx-4090 --json
 
-    "Fits" means the upper bound of the range fits.
+    Two figures per machine: the largest value whose expected peak fits, and the largest whose upper bound does.
     """
     from rlmem.budget import make_budget, sized_budget
     from rlmem.frameworks import resolve

@@ -108,21 +108,31 @@ def emit(text: str, output: Path | None) -> None:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace a file in one step: a temporary beside it, then a rename; nothing is left behind on failure."""
+    """Replace a file in one step: a temporary beside it, then a rename; nothing is left behind on failure.
+
+    A pipe or a device is written to: renaming a file over ``/dev/null`` would be a surprise.
+    """
+    try:
+        if path.exists() and not path.is_file() and not path.is_dir():
+            path.write_text(text, encoding="utf-8", errors="replace")
+            return
+    except OSError as error:
+        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+    asked, path = path, path.resolve()  # through a link, not over it
     folder = path.parent
     try:
         # mkstemp makes the file private; a report should be as readable as any other new file.
-        handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=folder)
+        handle, temporary = tempfile.mkstemp(prefix=".rlmem-", dir=folder)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot write {asked}: {error.strerror or error}") from None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
             stream.write(text)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)
         os.replace(temporary, path)
     except OSError as error:
-        raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
+        raise UsageError(f"cannot write {asked}: {error.strerror or error}") from None
     finally:
         Path(temporary).unlink(missing_ok=True)

@@ -12,8 +12,9 @@ from rlmem.cli.common import chosen_format, emit, output_options
 
 @click.command("rule")
 @click.argument("code", required=False)
+@click.option("--pages", is_flag=True, help="All manual pages as one Markdown document.")
 @output_options
-def command(code: str | None, as_json: bool, format_: str | None, output: Path | None) -> int:
+def command(code: str | None, pages: bool, as_json: bool, format_: str | None, output: Path | None) -> int:
     """The manual page of a rule, or the list of rules.
 
     \b
@@ -25,14 +26,29 @@ def command(code: str | None, as_json: bool, format_: str | None, output: Path |
     from rlmem.report.render import render_view
     from rlmem.rules import find_rule, rules
 
-    pages = [find_rule(rule.code) for rule in rules()] if code is None else [find_rule(code)]
+    manual = [find_rule(rule.code) for rule in rules()] if code is None else [find_rule(code)]
     document = [
         {"code": rule.code, "name": rule.name, "family": rule.family, "severity": rule.severity, "page": page.strip()}
-        for rule, page in pages
+        for rule, page in manual
     ]
+    if pages:
+        emit(_manual(document), output)
+        return 0
     view = _list_view if code is None else _page_view
     emit(render_view(document, view, chosen_format(format_, output, as_json=as_json), output), output)
     return 0
+
+
+def _manual(document: list[dict[str, str]]) -> str:
+    """Every page under its family, as it goes into the documentation."""
+    lines = ["# Rules", "", "<!-- written by `rlmem rule --pages -o docs/rules.md` (`make docs`) -->", ""]
+    for family in dict.fromkeys(rule["family"] for rule in document):
+        lines += [f"## {family.capitalize()}", ""]
+        for rule in document:
+            if rule["family"] == family:
+                page = rule["page"].replace("``", "`")
+                lines += [f"### {rule['code']} {rule['name']}", "", f"Severity: {rule['severity']}.", "", page, ""]
+    return "\n".join(lines).rstrip() + "\n"
 
 
 def _list_view(document: list[dict[str, str]]) -> Any:

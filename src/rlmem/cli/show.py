@@ -33,6 +33,8 @@ def command(file: Path, as_json: bool, format_: str | None, output: Path | None)
         raise UsageError(f"{file}: no such file") from None
     except (UnicodeDecodeError, json.JSONDecodeError) as error:
         raise UsageError(f"{file}: not JSON: {error}") from None
+    except (ValueError, RecursionError):
+        raise UsageError(f"{file}: not a document written by rlmem: nested too deep or with absurd numbers") from None
     except OSError as error:
         raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
     document = read_plan_document(data, str(file))

@@ -135,7 +135,8 @@ class OnPolicyAgent(Agent):
         slots = self.spec.q("n_steps") * self.spec.q("n_envs")
         why = "float32 tensors"
         sizes = {"states": self.state_dim, "actions": self.stored_action, "logprobs": 1, "rewards": 1, "undones": 1}
-        if version(self.spec) < TENSORS_SINCE:
+        listed = self.spec.get("rollout.store") == "list-of-tuples"
+        if listed or version(self.spec) < TENSORS_SINCE:
             sizes = {
                 "states": self.state_dim,
                 "actions": self.stored_action,
@@ -146,7 +147,7 @@ class OnPolicyAgent(Agent):
         arrays = [
             Array(name=name, rows=slots, row_values=values, dtype="float32", why=why) for name, values in sizes.items()
         ]
-        if self.spec.get("rollout.store") == "list-of-tuples":
+        if listed:
             overhead = self.constants.quantity("list.transition")
             arrays.append(
                 Array(

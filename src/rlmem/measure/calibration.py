@@ -10,9 +10,11 @@ import hashlib
 import json
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -57,7 +59,10 @@ def read_calibration(python: str | None = None) -> Constants:
         data = json.loads(cache_file(python or sys.executable).read_text(encoding="utf-8"))
         if data["schema"] != SCHEMA:
             return Constants()
-        return Constants({row["name"]: Constant(**row) for row in data["constants"]})
+        rows = [Constant(**row) for row in data["constants"]]
+        if not all(type(size) is int and size >= 0 for row in rows for size in (row.low, row.expected, row.high)):
+            return Constants()
+        return Constants({row.name: row for row in rows})
     except (OSError, ValueError, KeyError, TypeError, RuntimeError):
         return Constants()
 
@@ -91,6 +96,15 @@ def calibrate(
         raise AnalysisError(
             "calibration reads /proc/self/smaps_rollup (Linux 4.14 or newer); the shipped constants stay in use"
         )
+    try:
+        return _calibrate(python, extra, today, say)
+    except (KeyError, TypeError, ValueError) as error:
+        raise AnalysisError(f"{python} does not answer like a Python interpreter ({type(error).__name__})") from None
+
+
+def _calibrate(
+    python: str, extra: tuple[str, ...], today: str, say: Callable[[str], None]
+) -> tuple[dict[str, Constant], dict[str, str]]:
     rows: dict[str, Constant] = {}
     say("imports")
     imports = _probe(python, "imports", *PACKAGES, *extra)
@@ -144,18 +158,33 @@ def _probe(python: str, *arguments: str) -> dict[str, Any]:
     """One step in a fresh process of its own session, so that nothing of it survives a time-out."""
     command = [python, str(PROBE), *arguments]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=STEP_SECONDS, check=False)
+        child = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            start_new_session=True,
+        )
     except FileNotFoundError:
         raise UsageError(f"--python {python}: no such interpreter") from None
-    except PermissionError:
-        raise UsageError(f"--python {python}: not executable") from None
-    except subprocess.TimeoutExpired:
+    except OSError as error:
+        raise UsageError(f"--python {python}: cannot be run: {error.strerror or error}") from None
+    try:
+        out, err = child.communicate(timeout=STEP_SECONDS)
+    except BaseException as error:  # a time-out, or Ctrl-C
+        with suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        child.wait()
+        if not isinstance(error, subprocess.TimeoutExpired):
+            raise
         raise AnalysisError(
             f"calibration step {arguments[0]!r} took over {STEP_SECONDS} s; is {python} starting at all?"
         ) from None
-    last = done.stdout.strip().splitlines()[-1:] or [""]
-    if done.returncode or not last[0].startswith("{"):
-        reason = (done.stderr.strip().splitlines() or [f"exit {done.returncode}"])[-1]
+    last = out.strip().splitlines()[-1:] or [""]
+    if child.returncode or not last[0].startswith("{"):
+        reason = (err.strip().splitlines() or [f"exit {child.returncode}"])[-1]
         raise AnalysisError(f"calibration step {arguments[0]!r} failed in {python}: {reason}")
     result: dict[str, Any] = json.loads(last[0])
     return result

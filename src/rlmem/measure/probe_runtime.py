@@ -37,7 +37,7 @@ def step_imports(names):
             seen[name] = None
             versions[name] = f"{type(error).__name__}: {error}"
             continue
-        seen[name] = rollup()["rss"] - before
+        seen[name] = max(rollup()["rss"] - before, 0)
         versions[name] = str(getattr(module, "__version__", "unknown"))
     return {"rss": seen, "versions": versions}
 

@@ -70,7 +70,7 @@ class Rehearsal:
                 self.update()
             if round_ == 0:
                 self.runtime.slack(self.tape.live_at_peak("update", self.device, TRANSIENT))
-        if self.spec.get("eval.n_envs", 0):
+        if self.spec.get("eval.n_envs", 0) and self.spec.get("eval.attached", True):
             with self.tape.phase("evaluate"):
                 self.evaluate()
         with self.tape.phase("checkpoint"):

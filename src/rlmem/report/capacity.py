@@ -72,13 +72,19 @@ def _slope(first: dict[str, Any], last: dict[str, Any], device: str) -> dict[str
 
 def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) -> dict[str, Any]:
     budget = planner.budget
-    found = largest(spec, path, lambda other: planner.plan(other, findings=False))
+
+    def replan(other: RunSpec) -> Plan:
+        return planner.plan(other, findings=False)
+
+    found = largest(spec, path, replan, expected=True)
+    safe = largest(spec, path, replan)
     verdicts = {value: _plan(spec, path, value, planner).verdict for value in values}
     return {
         "name": budget.name,
         "ram_bytes": budget.ram_bytes,
         "vram_bytes": budget.vram_bytes,
         "largest": found.value,
+        "largest_safe": safe.value,
         "unlimited": found.unlimited,
         "verdicts": {str(value): verdict for value, verdict in verdicts.items()},
     }
@@ -106,8 +112,13 @@ def capacity_view(document: dict[str, Any]) -> View:
     section = Section(title=f"Capacity of {path}", lines=tuple(lines), tables=tuple(tables))
     target = document["target"]
     title = f"{target['name']}: {target['about']}" if target["about"] else target["name"]
-    notes = ("The largest value is the one whose upper bound still fits. GiB is 2³⁰ bytes, GB is 10⁹.",)
-    return View(title=title, verdict=(), sections=(section,), notes=notes)
+    notes = [
+        "At the largest value the expected peak just fits; at the safe one its upper bound does. GiB is 2³⁰, GB 10⁹ bytes."
+    ]
+    used = {slope["device"] for slope in document["per_unit"]}
+    free = [d for d in ("ram", "vram") if d in used and all(m[f"{d}_bytes"] is None for m in document["machines"])]
+    notes += [f"{device.upper()} is not limited by these machines; add --{device} to limit it." for device in free]
+    return View(title=title, verdict=(), sections=(section,), notes=tuple(notes))
 
 
 def _values_table(document: dict[str, Any]) -> Table:
@@ -137,13 +148,20 @@ def _machines_table(document: dict[str, Any], path: str) -> Table:
             for key, label in (("ram_bytes", "RAM"), ("vram_bytes", "VRAM"))
             if machine[key] is not None
         ]
-        value = machine["largest"]
-        text = format_count(value) if value is not None else "no limit" if machine["unlimited"] else "none fits"
-        rows.append((machine["name"], ", ".join(limits) or "no limit known", text))
+        cells = [
+            format_count(machine[key])
+            if machine[key] is not None
+            else "no limit"
+            if machine["unlimited"]
+            else "none fits"
+            for key in ("largest", "largest_safe")
+        ]
+        rows.append((machine["name"], ", ".join(limits) or "no limit known", *cells))
     columns = (
         Column(title="machine", right=False),
         Column(title="limit", right=False),
         Column(title=f"largest {path}"),
+        Column(title="safe (upper bound)"),
     )
     return Table(title="", columns=columns, rows=tuple(rows))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlmem.errors import UsageError
@@ -106,10 +106,44 @@ def read_plan_document(data: Any, where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
     if data["schema"] != PLAN_SCHEMA:
         raise UsageError(f"{where}: schema {data['schema']!r} is not one this version reads; it reads {PLAN_SCHEMA}")
-    missing = [key for key in PLAN_JSON_SCHEMA["required"] if key not in data]
-    if missing:
-        raise UsageError(f"{where}: incomplete plan document, {missing[0]!r} is missing")
-    return dict(data)
+    problem = next(_problems(data, PLAN_JSON_SCHEMA, ""), None)
+    if problem is None and {p["device"] for p in data["peaks"]} != {p["device"] for p in data["peaks"] if p["is_peak"]}:
+        problem = "peaks: no row is marked as the peak"
+    if problem:
+        raise UsageError(f"{where}: not a complete plan document: {problem}")
+    return {"summary": [], "schedule": None, **data}
+
+
+_TYPES: dict[str, tuple[type, ...]] = {
+    "object": (Mapping,),
+    "array": (list,),
+    "string": (str,),
+    "boolean": (bool,),
+    "integer": (int,),
+    "null": (type(None),),
+}
+
+
+def _problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
+    """Where a value departs from the part of JSON Schema that the plan's schema uses."""
+    types = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", ())
+    fits = any(
+        isinstance(value, _TYPES[name]) and not (name == "integer" and isinstance(value, bool)) for name in types
+    )
+    if types and not fits:
+        yield f"{path or 'document'}: expected {' or '.join(types)}"
+        return
+    if "enum" in schema and value not in schema["enum"]:
+        yield f"{path}: {value!r} is not one of {', '.join(schema['enum'])}"
+    if isinstance(value, Mapping):
+        inside = f"{path}." if path else ""
+        yield from (f"{inside}{key}: missing" for key in schema.get("required", ()) if key not in value)
+        for key, part in schema.get("properties", {}).items():
+            if key in value:
+                yield from _problems(value[key], part, f"{inside}{key}")
+    if isinstance(value, list) and "items" in schema:
+        for index, item in enumerate(value):
+            yield from _problems(item, schema["items"], f"{path}[{index}]")
 
 
 def _object(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:

@@ -181,7 +181,12 @@ def process_table(document: Mapping[str, Any]) -> Table | None:
 
 def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
     spec = document["target"]["spec"]
-    return {"main": 1, "workers": int(spec.get("n_envs", 1)), "eval": int(spec.get("eval", {}).get("n_envs", 1) or 1)}
+    evaluation = spec.get("eval")
+    eval_envs = evaluation.get("n_envs") if isinstance(evaluation, Mapping) else None
+    return {
+        name: count if isinstance(count, int) and count > 0 else 1
+        for name, count in (("main", 1), ("workers", spec.get("n_envs")), ("eval", eval_envs))
+    }
 
 
 def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:

@@ -6,19 +6,20 @@ from typing import Any
 
 from rlmem.capacity import Capacity, largest
 from rlmem.rules.base import Context
+from rlmem.spec import RunSpec
 from rlmem.units import format_count
 
 
-def main_knob(context: Context) -> str:
+def main_knob(spec: RunSpec) -> str:
     """What users turn first: the buffer of an off-policy run, the agents of a swarm, else the environments."""
-    if "buffer_size" in context.spec:
+    if "buffer_size" in spec:
         return "buffer_size"
-    return "agents" if context.spec.count("agents") > 1 else "n_envs"
+    return "agents" if spec.count("agents") > 1 else "n_envs"
 
 
 def largest_that_fits(context: Context) -> tuple[dict[str, Any], str | None]:
     """The change and the sentence for the largest value of the main knob that fits, upper bound included."""
-    knob = main_knob(context)
+    knob = main_knob(context.spec)
     found: Capacity = largest(context.asked, knob, context.replan)
     now = context.spec.count(knob)
     if found.value is None:

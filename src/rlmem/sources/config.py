@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,8 @@ from rlmem.spec import RunSpec
 LARGEST_FILE = 1 << 20
 #: Deeper nesting than any space needs.
 DEEPEST = 40
+#: More values than any description has; aliases of aliases reach it with a few lines of text.
+MOST_VALUES = 20_000
 
 
 def read_run_file(path: Path) -> RunSpec:
@@ -21,11 +23,11 @@ def read_run_file(path: Path) -> RunSpec:
     try:
         if path.is_dir():
             raise UsageError(f"{path}: is a directory, not a run file")
-        if path.stat().st_size > LARGEST_FILE:
-            raise UsageError(
-                f"{path}: too large for a run description ({path.stat().st_size:,} B, at most {LARGEST_FILE:,})"
-            )
-        text = path.read_bytes().decode("utf-8-sig")
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise UsageError(f"{path}: too large for a run description (at most {LARGEST_FILE:,} B)")
+        text = content.decode("utf-8-sig")
     except FileNotFoundError:
         raise UsageError(f"{path}: no such file") from None
     except PermissionError:
@@ -59,11 +61,18 @@ def parse_run(text: str, *, where: str, extend: Callable[[str], RunSpec]) -> Run
         for path, value in _flatten(body).items():
             spec = spec.having({path: value}, f"{where}:{lines.get(path, 1)}")
     except SpecError as error:
-        line = lines.get(error.path) or lines.get(error.path.split(".")[0])
+        line = _nearest(lines, error.path)
         raise error.located(f"{where}:{line}" if line else where) from None
     except UsageError as error:
         raise UsageError(f"{where}: {error}") from None
     return spec
+
+
+def _nearest(lines: Mapping[str, int], path: str) -> int | None:
+    """The line of a field, else of the closest thing around it: ``a.b[1]``, ``a.b``, ``a``."""
+    while path and path not in lines:
+        path = path[: max(path.rfind("."), path.rfind("["), 0)]
+    return lines.get(path)
 
 
 def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
@@ -89,8 +98,11 @@ def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
     import yaml  # only files need it
 
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)(text)
+    kind = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loader = None
     try:
+        _refuse_depth(yaml.parse(text, Loader=kind), where)
+        loader = kind(text)
         node = loader.get_single_node()
         lines: dict[str, int] = {}
         _note_lines(node, "", lines, where, 0)
@@ -103,17 +115,31 @@ def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{where}: not valid YAML: {error}") from None
     finally:
-        loader.dispose()
+        if loader is not None:
+            loader.dispose()
+
+
+def _refuse_depth(events: Iterable[Any], where: str) -> None:
+    """Before anything recursive sees the text: libyaml's composer has no limit of its own and overruns the stack."""
+    depth = 0
+    for event in events:
+        name = type(event).__name__
+        depth += name.endswith("StartEvent") - name.endswith("EndEvent")
+        if depth > DEEPEST:
+            raise UsageError(f"{where}:{event.start_mark.line + 1}: nested more than {DEEPEST} levels deep")
 
 
 def _note_lines(node: Any, path: str, lines: dict[str, int], where: str, depth: int) -> None:
     """The line of every key, and a refusal of keys written twice (YAML would silently keep the last)."""
-    if depth > DEEPEST:
+    if depth > DEEPEST:  # an alias inside what it names
         raise UsageError(f"{where}: nested more than {DEEPEST} levels deep")
+    if len(lines) > MOST_VALUES:
+        raise UsageError(f"{where}: more than {MOST_VALUES:,} values; a run description needs a few dozen")
     if node is None or node.id == "scalar":
         return
     if node.id == "sequence":
         for index, item in enumerate(node.value):
+            lines[f"{path}[{index}]"] = item.start_mark.line + 1
             _note_lines(item, f"{path}[{index}]", lines, where, depth + 1)
         return
     seen: set[str] = set()

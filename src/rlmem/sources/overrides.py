@@ -49,11 +49,17 @@ def _value(path: str, text: str) -> Any:
     field = find_field(path)
     if text.lower() in ("none", "null"):
         return None
+    value: Any = text
     if field.kind in _STRUCTURED and text[:1] in "[{":
         try:
-            return read_value(field, json.loads(text))
+            value = json.loads(text)
         except json.JSONDecodeError as error:
             raise SpecError(path, f"not valid JSON: {error.msg} at character {error.pos}") from None
-    # The spec keeps checked values; checking here gives the option's name to the error.
-    read_value(field, text)
-    return text
+        except (ValueError, RecursionError):  # a number of thousands of digits, thousands of brackets
+            raise SpecError(path, "not valid JSON: too long or nested too deep") from None
+    # The spec checks again when it takes the value; checking here gives the option's name to the error.
+    try:
+        read_value(field, value)
+    except RecursionError:
+        raise SpecError(path, "nested too deep") from None
+    return value
