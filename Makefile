@@ -20,11 +20,12 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 # torch first and exactly: any looser requirement may fetch another build. ElegantRL declares dependencies it does not
-# need here (an old gym among them), so it comes alone.
+# need here (an old gym among them), so it comes alone; an SB3 from before the 2.7.1 change stands beside the new one.
 $(VENV)/.truth: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth]'
 	$(BIN)/python -m pip install --quiet --no-deps elegantrl==0.3.6
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/sb3-2.7.0 stable-baselines3==2.7.0
 	@touch $@
 
 demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera buffer fit in 30 GB?
@@ -53,9 +54,10 @@ docs: $(VENV)/.core ## Write the generated pages again (docs/five-runs.md, docs/
 	$(BIN)/rlmem five-runs -o docs/five-runs.md
 	$(BIN)/rlmem rule --pages -o docs/rules.md
 
-bench: $(VENV)/.truth ## Start-up and planning times, beside numpy's import
+bench: $(VENV)/.truth ## Start-up beside numpy's import, planning times, predicted against measured peaks
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/peaks.py
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

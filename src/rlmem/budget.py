@@ -9,7 +9,10 @@ from rlmem.machines import Machine, find_machine
 from rlmem.measure.gpus import read_gpus
 from rlmem.measure.limits import cpu_count, read_limits, tightest
 from rlmem.plan import Budget
-from rlmem.units import format_size, parse_size
+from rlmem.units import MIB, format_size, parse_size
+
+#: No machine has less; a smaller size is a number without its unit.
+SMALLEST = MIB
 
 
 def make_budget(
@@ -52,12 +55,9 @@ def machine_budget(machine: Machine) -> Budget:
 
 def sized_budget(text: str, device: str) -> Budget:
     """A machine written as a size or a name (``16GB``, ``rtx-4090``); a bare size limits the run's learner device."""
-    try:
-        nbytes = parse_size(text)
-    except UsageError:
-        if text[:1].isdigit():
-            raise
+    if not (text[:1].isdigit() or text[:1] in "+-."):
         return machine_budget(find_machine(text))
+    nbytes = _size(text, "--machines")
     if device == "vram":
         return Budget(name=text, vram_bytes=nbytes, vram_source=text)
     return Budget(name=text, ram_bytes=nbytes, ram_source=text)
@@ -84,6 +84,9 @@ def here(root: Path = Path("/")) -> Budget:
 
 def _size(text: str, option: str) -> int:
     try:
-        return parse_size(text)
+        nbytes = parse_size(text)
     except UsageError as error:
         raise UsageError(f"{option} {error}") from None
+    if nbytes < SMALLEST:
+        raise UsageError(f"{option} {text!r} is only {nbytes:,} B; add a unit, such as {option} {text.strip()}GB")
+    return nbytes

@@ -45,15 +45,18 @@ def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expe
             default=-1,
         )
 
-    low, low_plan = smallest, at(smallest)
-    if over(low_plan) > 0:
-        return Capacity(value=None, plan=low_plan)
+    first = low_plan = at(smallest)
+    low = smallest
+    if over(first) > 0:
+        return Capacity(value=None, plan=first)
+    if all(peak.limit_bytes is None for peak in first.peaks):
+        return Capacity(value=None, plan=first, unlimited=True)
     high = max(2 * int(spec.get(path, smallest)), 2 * smallest, 1024)
     while over(high_plan := at(high)) <= 0:
         low, low_plan = high, high_plan
         if high >= ABSURD_COUNT // 4:
             return Capacity(value=None, plan=high_plan, unlimited=True)
-        growth = max(over(high_plan) - over(at(smallest)), 1)
+        growth = max(over(high_plan) - over(first), 1)
         high = min(max(2 * high, high + high * -over(high_plan) // growth * 11 // 10), ABSURD_COUNT // 2)
     excess = over(high_plan)
     for step in range(80):

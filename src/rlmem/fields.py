@@ -119,10 +119,9 @@ def find_field(path: str, *, where: str | None = None) -> Field:
     if path in SECTIONS:
         inside = ", ".join(f.path for f in FIELDS if f.path.startswith(f"{path}."))
         raise SpecError(path, f"is a section; set one of {inside}", where=where)
-    hint = did_you_mean(path, BY_PATH)
-    if not hint:  # "version" alone should still find framework.version
-        tail = [known for known in BY_PATH if known.split(".")[-1] == path.rsplit(".", maxsplit=1)[-1]]
-        hint = f" (did you mean {tail[0]!r}?)" if tail else ""
+    # "version" alone should find framework.version, not the similar-looking precision.
+    tail = [known for known in BY_PATH if known.split(".")[-1] == path.rsplit(".", maxsplit=1)[-1]]
+    hint = f" (did you mean {tail[0]!r}?)" if tail else did_you_mean(path, BY_PATH)
     raise SpecError(path, f"unknown key{hint}; 'rlmem schema run' lists all", where=where)
 
 

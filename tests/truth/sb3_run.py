@@ -159,7 +159,7 @@ def make_space(d, is_action=False):
     if kind == "multidiscrete":
         return spaces.MultiDiscrete(np.array(d["nvec"]))
     if kind == "multibinary":
-        n = d["n"]
+        n = d.get("n", d.get("shape"))
         return spaces.MultiBinary(tuple(n) if isinstance(n, list) else int(n))
     if kind == "dict":
         return spaces.Dict({k: make_space(v) for k, v in d["spaces"].items()})

@@ -11,6 +11,19 @@ from rlmem.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Something the framework itself will refuse: what, which field, and what to do."""
+
+    reason: str
+    location: str
+    remedy: str
+
+
+def _nothing(spec: RunSpec) -> tuple[Refusal, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Adapter:
     """A framework: its algorithms, how it fills in defaults, and its rehearsal."""
 
@@ -19,3 +32,4 @@ class Adapter:
     algorithms: tuple[str, ...]
     resolve: Callable[[RunSpec], RunSpec]
     rehearsal: Callable[[RunSpec, Constants], Rehearsal]
+    refusals: Callable[[RunSpec], tuple[Refusal, ...]] = _nothing

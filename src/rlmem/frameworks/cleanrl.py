@@ -13,7 +13,7 @@ from typing import Any
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.defaults import channels_first
-from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays
+from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays, stored_values
 from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.autograd import Pass
 from rlmem.model.constants import Constants
@@ -184,7 +184,7 @@ class OnPolicyLoop(Loop):
             Array(
                 name=keyed(self.spec, "observations", leaf),
                 rows=slots,
-                row_values=prod(leaf.shape),
+                row_values=stored_values(self.spec, leaf),
                 dtype="float32",
                 why=why,
             )

@@ -148,12 +148,7 @@ class OnPolicyAgent(Agent):
             Array(name=name, rows=slots, row_values=values, dtype="float32", why=why) for name, values in sizes.items()
         ]
         if listed:
-            overhead = self.constants.quantity("list.transition")
-            arrays.append(
-                Array(
-                    name="objects", rows=slots, row_values=overhead.value, dtype="uint8", why=overhead.terms[0].origin
-                )
-            )
+            arrays.append(Array(name="objects", rows=slots, measured=self.constants.quantity("list.transition")))
         store = Store(self.tape, "rollout", arrays, device=self.device, lazy=False)
         store.build()
         return store
@@ -197,7 +192,7 @@ class OffPolicyAgent(Agent):
             arrays.append(
                 Array(name="sum-tree", rows=slots, row_values=2, dtype="float32", why="one tree per environment")
             )
-        self.stores.append(Store(self.tape, "replay", arrays, device=self.device))
+        self.stores.append(Store(self.tape, "replay", arrays, device=self.device, lazy=self.device == "ram"))
 
     def update(self) -> None:
         """State and next state of a batch, targets without gradients, then critic and actor."""

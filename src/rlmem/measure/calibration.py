@@ -121,37 +121,52 @@ def _calibrate(
 def _rows(
     python: str, imports: dict[str, Any], extra: tuple[str, ...], say: Callable[[str], None]
 ) -> Iterator[tuple[str, int, str]]:
-    rss = imports["rss"]
+    rss, versions = imports["rss"], imports["versions"]
     yield "interpreter", rss["interpreter"], "RSS of a small interpreter process"
     for module in (*PACKAGES, *extra):
         if rss.get(module) is not None:
-            yield (
-                PACKAGES.get(module, f"import.{module}"),
-                rss[module],
-                f"RSS added by import {module}, after the ones before it",
-            )
-    if rss.get("torch") is not None:
-        for kind in ("mlp", "conv"):
-            say(f"first update ({kind})")
-            yield (
-                f"warm-up.{kind}",
-                _probe(python, "warm-up", kind)["added"],
-                f"RSS added by a first tiny {kind} update",
-            )
-    learner = [name for name in PACKAGES if rss.get(name) is not None]
-    for constant, names in (("worker.bare", []), ("worker.learner-imports", learner)):
-        say(f"worker processes ({constant.split('.')[1]})")
-        added = _probe(python, "workers", "forkserver", *names)["added"]
-        yield constant, added, f"PSS one more worker adds to the tree, importing {', '.join(names) or 'nothing'}"
+            how = f"RSS added by import {module}, after the ones before it"
+            yield _import_constant(module, versions), rss[module], how
+    say("worker processes")
+    yield "worker.bare", _probe(python, "workers", "forkserver")["added"], "PSS one more worker adds, importing nothing"
     say("threads")
     yield "thread.stack", _probe(python, "threads", "32")["each"], "RSS one idle thread adds"
-    if rss.get("torch") is not None:
+    if rss.get("torch") is None:
+        return  # without torch nothing can be said about learners and their workers
+    say("first update")
+    warm = _probe(python, "warm-up")
+    yield "import.torch-optim", warm["optimizer"], "RSS added by the first optimizer"
+    for kind in ("mlp", "conv"):
+        yield f"warm-up.{kind}", warm[kind], f"RSS added by a first tiny {kind} update"
+    say("worker processes with torch")
+    learner = [name for name in PACKAGES if rss.get(name) is not None]
+    added = _probe(python, "workers", "forkserver", *learner)["added"]
+    yield (
+        f"worker.learner-imports{_build(versions)}",
+        added,
+        f"PSS one more worker adds, importing {', '.join(learner)}",
+    )
+    if _build(versions):
         say("CUDA context")
         cuda = _probe(python, "cuda")
         if cuda["context"] is not None:
             yield "cuda.context", cuda["context"], f"driver's figure minus torch's reserved bytes on {cuda['device']}"
         if cuda["host"] is not None:
             yield "cuda.host", cuda["host"], "RSS added by a first CUDA update"
+
+
+def _build(versions: Mapping[str, str]) -> str:
+    """``-cuda`` for a build of torch that brings CUDA along."""
+    return "-cuda" if "+cu" in versions.get("torch", "") else ""
+
+
+def _import_constant(module: str, versions: Mapping[str, str]) -> str:
+    """The constant a plan reads for a package in this version."""
+    if module == "torch":
+        return f"import.torch{_build(versions)}"
+    if module == "stable_baselines3" and versions[module].startswith(("0.", "1.", *(f"2.{n}." for n in range(9)))):
+        return "import.sb3-before-2.9"
+    return PACKAGES.get(module, f"import.{module}")
 
 
 def _probe(python: str, *arguments: str) -> dict[str, Any]:

@@ -42,36 +42,34 @@ def step_imports(names):
     return {"rss": seen, "versions": versions}
 
 
-def step_warm_up(kind):
-    """What a first tiny update adds beyond its tensors: kernels, thread pools, autograd's thread."""
+def step_warm_up():
+    """What a first optimizer imports, and what first tiny updates add beyond their tensors: kernels, pools, threads."""
     import torch
     from torch import nn
 
-    if kind == "conv":
-        net = nn.Sequential(
-            nn.Conv2d(3, 32, 8, 4),
-            nn.ReLU(),
-            nn.Conv2d(32, 64, 4, 2),
-            nn.ReLU(),
-            nn.Conv2d(64, 64, 3),
-            nn.ReLU(),
-            nn.Flatten(),
-            nn.Linear(3136, 512),
-            nn.ReLU(),
-            nn.Linear(512, 4),
-        )
-        batch = torch.zeros(32, 3, 84, 84)
-    else:
-        net = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 4))
-        batch = torch.zeros(64, 8)
-    optimizer = torch.optim.Adam(net.parameters())
     before = rollup()["rss"]
+    torch.optim.Adam([nn.Parameter(torch.zeros(1))])
+    found = {"optimizer": rollup()["rss"] - before, "threads": torch.get_num_threads()}
+    dense = nn.Sequential(nn.Linear(8, 64), nn.Tanh(), nn.Linear(64, 64), nn.Tanh(), nn.Linear(64, 4))
+    images = nn.Sequential(
+        nn.Conv2d(3, 32, 8, 4), nn.ReLU(), nn.Conv2d(32, 64, 4, 2), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.ReLU(),
+        nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 4),
+    )  # fmt: skip
+    start = rollup()["rss"]
+    found["mlp"] = _update(torch, dense, torch.zeros(64, 8), start)
+    # A process that convolves has run dense layers as well.
+    found["conv"] = _update(torch, images, torch.zeros(32, 3, 84, 84), start)
+    return found
+
+
+def _update(torch, net, batch, start):
+    optimizer = torch.optim.Adam(net.parameters())
     for _ in range(3):
         optimizer.zero_grad()
         torch.distributions.Normal(net(batch), 1.0).log_prob(torch.zeros(batch.shape[0], 4)).mean().backward()
         optimizer.step()
     held = sum(p.numel() for p in net.parameters()) * 4 * 3
-    return {"added": max(rollup()["rss"] - before - held, 0), "threads": torch.get_num_threads()}
+    return max(rollup()["rss"] - start - held, 0)
 
 
 def _worker(names, pipe):
@@ -85,7 +83,7 @@ def _worker(names, pipe):
 
 
 def step_workers(method, names):
-    """The proportional size each of two worker processes adds to the tree, with the parent's own change counted."""
+    """The proportional size a second worker process adds to the tree, the others' own change counted."""
     for name in names:
         try:
             importlib.import_module(name)
@@ -94,7 +92,7 @@ def step_workers(method, names):
     context = multiprocessing.get_context(method)
     totals = []
     workers = []
-    for _ in range(3):
+    for _ in range(2):
         ours, theirs = context.Pipe()
         process = context.Process(target=_worker, args=(names, theirs), daemon=True)
         process.start()
@@ -108,7 +106,7 @@ def step_workers(method, names):
         process.join(5)
         if process.is_alive():
             process.kill()
-    return {"added": (totals[2]["tree"] - totals[0]["tree"]) // 2, "worker": totals[2]["last"]}
+    return {"added": totals[1]["tree"] - totals[0]["tree"], "worker": totals[1]["last"]}
 
 
 def step_threads(count):
@@ -129,7 +127,7 @@ def step_cuda():
 
     if not torch.cuda.is_available():
         return {"context": None, "host": None}
-    before, free_before = rollup()["rss"], None
+    before = rollup()["rss"]
     torch.cuda.init()
     net = torch.nn.Sequential(torch.nn.Conv2d(3, 32, 8, 4), torch.nn.Flatten(), torch.nn.Linear(32 * 400, 64)).cuda()
     net(torch.zeros(8, 3, 84, 84, device="cuda")).sum().backward()
@@ -147,14 +145,13 @@ def step_cuda():
         elif len(running) <= 1:  # inside a container the pid differs, but nobody else is there
             used = pynvml.nvmlDeviceGetMemoryInfo(handle).used
     except Exception:  # without NVML there is no per-process figure
-        free_before = None
+        used = None
     context = None if used is None else used - torch.cuda.memory_reserved()
     return {
         "context": context,
         "host": rollup()["rss"] - before,
         "device": torch.cuda.get_device_name(0),
         "reserved": torch.cuda.memory_reserved(),
-        "free_before": free_before,
     }
 
 
@@ -164,7 +161,7 @@ def main(arguments):
     if step == "imports":
         result = step_imports(rest)
     elif step == "warm-up":
-        result = step_warm_up(rest[0])
+        result = step_warm_up()
     elif step == "workers":
         result = step_workers(rest[0], rest[1:])
     elif step == "threads":

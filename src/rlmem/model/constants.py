@@ -94,6 +94,7 @@ TABLE: tuple[Constant, ...] = (
     _row(
         "worker.learner-imports-cuda", 285, 294, 340, "PSS one more worker adds with a CUDA build of torch", where=_GPU
     ),
+    _row("worker.forked", 4.3, 6, 60, "private bytes of a forked worker before training; copy-on-write lets it grow"),
     _row("worker.bare", 5, 6.4, 9, "PSS one more worker without torch adds to the tree"),
     _row("worker.forkserver", 9, 11.6, 14, "private bytes of the forkserver and the resource tracker"),
     _row("env.small", 0.008, 0.1, 0.8, "RSS added by one small environment in a DummyVecEnv"),
@@ -105,7 +106,7 @@ TABLE: tuple[Constant, ...] = (
         "RSS of an idle thread; an OpenMP thread of torch costs about 0.3 MB",
         unit=1,
     ),
-    _row("checkpoint.model", 0, 0.4, 0.8, "VmHWM above RSS while model.save runs"),
+    _row("checkpoint.model", 0, 0, 0.8, "VmHWM above RSS while model.save runs"),
     _row("her.info-slot", 160, 186, 195, "RSS of HerReplayBuffer's dict per slot, copy_info_dict=False", unit=1),
     _row(
         "list.transition",

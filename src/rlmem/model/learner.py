@@ -44,13 +44,22 @@ class Learner:
     def __init__(self, tape: Tape, *, device: str, optimizer: str, optimizer_origin: str) -> None:
         self.tape, self.device, self.optimizer, self.origin = tape, device, optimizer, optimizer_origin
         self._states: dict[str, Block] = {}
+        self._trained = 0
         self._gradients: dict[str, list[Block]] = {}
 
     def build(self, *networks: Network) -> None:
         """Parameters of every network, targets apart from trained ones."""
         for network in networks:
             component = PARAMETERS if network.trained else TARGETS
+            self._trained += network.parameters if network.trained else 0
             self.tape.alloc(component, _count(network) * 4, device=self.device, basis="exact")
+
+    def half_weights(self, precision: str) -> list[Block]:
+        """Autocast keeps a 16-bit copy of the weights for the length of an update; float32 needs none."""
+        if precision == "float32":
+            return []
+        weights = Quantity.of(self._trained, "trained parameters", "layer shapes") * VALUE_BYTES[precision]
+        return [self.tape.alloc("learner.half-weights", weights, device=self.device)]
 
     def zero_grad(self, network: Network) -> None:
         """``zero_grad(set_to_none=True)``: the gradients of the last step are released before backward."""

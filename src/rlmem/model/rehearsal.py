@@ -21,6 +21,7 @@ TRANSIENT = (
     "learner.conv",
     "learner.loss",
     "learner.step",
+    "learner.hessian",
     "rollout.graph",
 )
 
@@ -41,7 +42,7 @@ class Rehearsal:
 
     def __init__(self, spec: RunSpec, constants: Constants) -> None:
         self.spec, self.constants = spec, constants
-        self.tape = Tape()
+        self.tape = Tape(watch=TRANSIENT)
         self.device = "vram" if spec.get("device", "cpu") == "cuda" else "ram"
         self.runtime = Runtime(self.tape, constants, device=self.device)
         optimizer = str(spec.get("optimizer", "adam"))
@@ -67,15 +68,18 @@ class Rehearsal:
             with self.tape.phase("update"):
                 if round_ == 0 and not self.warm_at_build:
                     self.runtime.warm_up(self.kernels())
+                half = self.learner.half_weights(self.spec.get("precision", "float32"))
                 self.update()
+                self.tape.free(*half)
             if round_ == 0:
-                self.runtime.slack(self.tape.live_at_peak("update", self.device, TRANSIENT))
+                self.runtime.slack(self.tape.watched_at_most("update", self.device))
         if self.spec.get("eval.n_envs", 0) and self.spec.get("eval.attached", True):
             with self.tape.phase("evaluate"):
                 self.evaluate()
         with self.tape.phase("checkpoint"):
             self.checkpoint()
         if self.spec.get("resume.replay_buffer", "none") != "none":
+            self.before_resume()
             with self.tape.phase("resume"):
                 self.resume()
         return self.tape.ledger()
@@ -137,16 +141,21 @@ class Rehearsal:
         amount = self.constants.quantity("checkpoint.model")
         self.tape.free(self.tape.alloc("checkpoint.buffers", amount, basis="measured"))
 
+    def before_resume(self) -> None:
+        """A new model's own arrays were never written: reserved, not resident, and dropped after loading."""
+        if self.spec.get("resume.replay_buffer") == "into-new":
+            self.tape.free(*(block for store in self.replay for block in store.blocks.values()))
+
     def resume(self) -> None:
         """Loading a replay buffer: unpickling makes the whole capacity resident, beside a live one if there is one."""
-        replay = [store for store in self.stores if store.group == "replay"]
-        if not replay:
-            return
-        amount = total(store.amount for store in replay).named("whole replay buffer")
-        if self.spec.get("resume.replay_buffer") == "into-new":
-            # The new model's own arrays were never written: reserved, not resident, and dropped after loading.
-            self.tape.free(*(block for store in replay for block in store.blocks.values()))
-        self.tape.alloc("resume.replay-buffer", amount, basis="exact")
+        if self.replay:
+            amount = total(store.amount for store in self.replay).named("whole replay buffer")
+            self.tape.alloc("resume.replay-buffer", amount, basis="exact")
+
+    @property
+    def replay(self) -> list[Store]:
+        """The stores that are replay buffers."""
+        return [store for store in self.stores if store.group == "replay"]
 
     def batch(self) -> Quantity:
         """Samples per gradient step."""

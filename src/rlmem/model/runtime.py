@@ -28,7 +28,12 @@ class Runtime:
             self._constant("runtime.imports", f"import.{package}", process)
 
     def warm_up(self, kind: str) -> None:
-        """Code pages and buffers a first update touches: kernels, thread pools, autograd's own thread."""
+        """Code pages and buffers a first update touches: kernels, thread pools, autograd's own thread.
+
+        On a GPU this is part of the host side of CUDA, which was measured with an update in it.
+        """
+        if self.device == "vram":
+            return
         self._constant("runtime.warm-up", f"warm-up.{kind}", "main")
 
     def built(self) -> None:

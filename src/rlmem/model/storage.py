@@ -16,9 +16,11 @@ class Array:
 
     name: str
     rows: Quantity
-    row_values: int
-    dtype: str
-    why: str
+    row_values: int = 0
+    dtype: str = "float32"
+    why: str = ""
+    #: Bytes of a row when they are measured rather than counted (Python objects); then ``row_values`` is not used.
+    measured: Quantity | None = None
     #: An array that exists but is never written stays address space.
     written: bool = True
     #: Python objects built at once (HER's dicts) are resident from the start.
@@ -27,6 +29,8 @@ class Array:
     @property
     def amount(self) -> Quantity:
         """``rows × row bytes``."""
+        if self.measured is not None:
+            return self.rows * self.measured
         size = DTYPES[self.dtype]
         row = Quantity.of(
             self.row_values * size, f"{self.name} row bytes", f"{self.row_values:,} × {self.dtype}; {self.why}"
@@ -50,7 +54,7 @@ class Store:
                 f"{self.group}.{array.name}",
                 array.amount,
                 device=self.device,
-                basis="exact",
+                basis="exact" if array.measured is None else "measured",
                 residency="reserved" if self.lazy and not array.eager else "resident",
             )
 

@@ -42,7 +42,11 @@ class _Moment:
 class Tape:
     """Plays allocations; :meth:`ledger` gives what was live at each phase's largest moment, per device."""
 
-    def __init__(self) -> None:
+    def __init__(self, watch: tuple[str, ...] = ()) -> None:
+        #: Component prefixes whose own largest moment is kept too, whatever else is live.
+        self._watch = watch
+        self._watched = dict.fromkeys(DEVICES, 0)
+        self._watched_moments: dict[tuple[str, str], _Moment] = {}
         self._live: dict[Block, None] = {}
         self._totals = dict.fromkeys(DEVICES, 0)
         self._phase: str | None = None
@@ -76,6 +80,8 @@ class Tape:
         block = Block(component, amount, device, process, basis, residency)
         self._live[block] = None
         self._totals[device] += block.counted
+        if component.startswith(self._watch):
+            self._watched[device] += block.counted
         self._dirty.add(device)
         return block
 
@@ -85,6 +91,8 @@ class Tape:
         for block in blocks:
             del self._live[block]
             self._totals[block.device] -= block.counted
+            if block.component.startswith(self._watch):
+                self._watched[block.device] -= block.counted
 
     def fill(self, *blocks: Block) -> None:
         """A block's pages are written: a reserved one counts in full from here on."""
@@ -109,11 +117,18 @@ class Tape:
             if best is None or self._totals[device] > best.total:
                 held = tuple((block, block.residency) for block in self._live if block.device == device)
                 self._moments[key] = _Moment(self._totals[device], held)
+            most = self._watched_moments.get(key)
+            if self._watch and (most is None or self._watched[device] > most.total):
+                held = tuple(
+                    (b, b.residency) for b in self._live if b.device == device and b.component.startswith(self._watch)
+                )
+                self._watched_moments[key] = _Moment(self._watched[device], held)
         self._dirty.clear()
 
-    def live_at_peak(self, phase: str, device: str, groups: tuple[str, ...]) -> list[Block]:
-        """Blocks of some component groups at a phase's largest moment so far."""
-        return [block for block, _ in self._moment(phase, device) if block.component.startswith(groups)]
+    def watched_at_most(self, phase: str, device: str) -> list[Block]:
+        """The watched blocks at the moment of a phase when they were largest together."""
+        moment = self._watched_moments.get((phase, device))
+        return [block for block, _ in moment.blocks] if moment else []
 
     def ledger(self) -> Ledger:
         """Entries for every phase and device that was touched, in phase order."""

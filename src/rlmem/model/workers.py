@@ -63,7 +63,8 @@ class Envs:
             server = self.constants.quantity("worker.forkserver")
             self.tape.alloc(f"{self.group}.forkserver", server, process=process, basis="measured")
         build = "-cuda" if self.spec.get("device") == "cuda" else ""
-        per_worker = self.constants.quantity(f"worker.learner-imports{build}" if heavy else "worker.bare")
+        name = "worker.forked" if method == "fork" else f"worker.learner-imports{build}" if heavy else "worker.bare"
+        per_worker = self.constants.quantity(name)
         self.tape.alloc(f"{self.group}.interpreter", self.n_envs * per_worker, process=process, basis="measured")
         for package in imports:
             amount = self.n_envs * self.constants.quantity(f"worker-import.{package}")

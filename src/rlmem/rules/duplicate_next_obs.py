@@ -16,8 +16,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
+from rlmem.frameworks.sb3.refusals import sharing_refused
 from rlmem.rules.base import Context, Rule, as_changes
-from rlmem.rules.refused import refuses_sharing
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -26,7 +26,7 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         return
     changes = {"optimize_memory_usage": True, "handle_timeout_termination": False}
     saves = context.saving(changes, "next observations once")
-    reason = refuses_sharing(context.spec)
+    reason = sharing_refused(context.spec)
     if reason:
         remedy = f"use a buffer that stores next observations once; the framework's own option is refused: {reason}"
     else:

@@ -6,6 +6,7 @@ from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.defaults import ALGORITHMS, is_on_policy, resolve
 from rlmem.frameworks.sb3.off_policy import OffPolicy
 from rlmem.frameworks.sb3.on_policy import OnPolicy
+from rlmem.frameworks.sb3.refusals import refusals
 from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.spec import RunSpec
@@ -22,4 +23,5 @@ ADAPTER = Adapter(
     algorithms=tuple(ALGORITHMS),
     resolve=resolve,
     rehearsal=rehearsal,
+    refusals=refusals,
 )

@@ -77,6 +77,8 @@ def channels_first(leaf: Leaf) -> tuple[int, ...]:
 def resolve(spec: RunSpec) -> RunSpec:
     """Fill in what SB3 would, with its version as the origin."""
     algorithm = spec.text("algorithm")
+    if spec.get("agents", 1) > 1:
+        raise SpecError("agents", "SB3 has one agent per environment; set n_envs to the number of agents in all")
     spec = spec.filled({"framework.version": LATEST}, "newest version rlmem has read")
     origin = f"sb3 {spec.text('framework.version')} default for {algorithm}"
     spec = spec.filled(ALGORITHMS[algorithm], origin)

@@ -16,7 +16,8 @@ from rlmem.model.storage import Store
 from rlmem.model.tape import Block
 from rlmem.quantity import Quantity
 
-#: Pairwise tensors of the quantile Huber loss that live at once (differences, absolute, squared, weights, loss).
+#: Pairwise tensors of the quantile Huber loss that live at once, forward and backward together: differences, absolute,
+#: squared and halved, shifted, chosen, signs, weights, product, and the gradients on the way back.
 QUANTILE_TENSORS = 10
 
 

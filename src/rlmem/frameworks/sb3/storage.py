@@ -8,7 +8,7 @@ from rlmem.frameworks.sb3.defaults import ROLLOUT_DTYPE_SINCE, version
 from rlmem.model.constants import Constants
 from rlmem.model.storage import Array
 from rlmem.quantity import Quantity
-from rlmem.spaces import DictSpace, Leaf, TupleSpace, leaves
+from rlmem.spaces import DictSpace, Leaf, MultiBinary, TupleSpace, leaves
 from rlmem.spec import RunSpec
 
 
@@ -33,6 +33,16 @@ def action_leaf(spec: RunSpec) -> Leaf:
     )
 
 
+def stored_values(spec: RunSpec, leaf: Leaf) -> int:
+    """Values of one observation that a row holds: all of it, its newest frame, or the newest samples of a window."""
+    storage, window = spec.get("storage", "plain"), spec.window
+    if storage == "frames-once":
+        return prod(leaf.shape) // int(spec.get("frame_stack", 1))
+    if storage == "stream" and window is not None:
+        return window.step * window.sample + window.extra
+    return prod(leaf.shape)
+
+
 def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
     """ReplayBuffer, DictReplayBuffer, NStepReplayBuffer (same arrays) and HerReplayBuffer."""
     n_envs = spec.q("n_envs")
@@ -42,13 +52,12 @@ def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
     # float64 actions are cast to float32, everything else keeps the space's dtype (_maybe_cast_dtype).
     action_dtype = "float32" if action.dtype == "float64" else action.dtype
     why = spec.origin("observation")
-    once = spec.get("storage") == "frames-once"
-    stack = spec.get("frame_stack", 1) if once else 1
+    once = spec.get("storage", "plain") != "plain"
     arrays = [
         Array(
             name=keyed(spec, "observations", leaf),
             rows=slots,
-            row_values=prod(leaf.shape) // stack,
+            row_values=stored_values(spec, leaf),
             dtype=leaf.dtype,
             why=why,
         )
@@ -83,14 +92,11 @@ def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
         )
     )
     if spec.get("replay.kind") == "her":
-        slot = constants.quantity("her.info-slot")
         arrays += [
             Array(name=name, rows=slots, row_values=1, dtype="int64", why="her_replay_buffer.py")
             for name in ("ep_start", "ep_length")
         ]
-        arrays.append(
-            Array(name="infos", rows=slots, row_values=slot.value, dtype="uint8", why=slot.terms[0].origin, eager=True)
-        )
+        arrays.append(Array(name="infos", rows=slots, measured=constants.quantity("her.info-slot"), eager=True))
     if spec.get("replay.kind") == "prioritised":
         # A sum tree and a min tree over the next power of two, two float64 nodes a leaf: what the usual add-on does.
         leaves_ = 1 << (max(rows.value - 1, 1)).bit_length()
@@ -113,12 +119,11 @@ def rollout_arrays(spec: RunSpec) -> list[Array]:
         if typed
         else f"sb3 {release} stores float32 (before {since})"
     )
-    stack = spec.get("frame_stack", 1) if spec.get("storage") == "frames-once" else 1
     arrays = [
         Array(
             name=keyed(spec, "observations", leaf),
             rows=slots,
-            row_values=prod(leaf.shape) // stack,
+            row_values=stored_values(spec, leaf),
             dtype=leaf.dtype if typed else "float32",
             why=why,
         )
@@ -141,7 +146,7 @@ def rollout_arrays(spec: RunSpec) -> list[Array]:
             Array(
                 name="action_masks",
                 rows=slots,
-                row_values=action.width,
+                row_values=action.width * (2 if isinstance(spec.need("action"), MultiBinary) else 1),
                 dtype="float32",
                 why="sb3_contrib maskable buffers",
             )
