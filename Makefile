@@ -32,8 +32,8 @@ demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera b
 	@$(BIN)/rlmem plan pidog-sac --ram 30GB
 
 test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, unit tests, measured truth
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
@@ -44,15 +44,16 @@ truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh pro
 	$(BIN)/python -m pytest -q -m truth
 
 lint: $(VENV)/.dev ## Ruff
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 
 types: $(VENV)/.dev ## Mypy, strict
 	$(BIN)/mypy
 
-docs: $(VENV)/.core ## Write the generated pages again (docs/five-runs.md, docs/rules.md)
+docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) and tables
 	$(BIN)/rlmem five-runs -o docs/five-runs.md
 	$(BIN)/rlmem rule --pages -o docs/rules.md
+	$(BIN)/python docs/tables.py
 
 bench: $(VENV)/.truth ## Start-up beside numpy's import, planning times, predicted against measured peaks
 	$(BIN)/python benchmarks/startup.py

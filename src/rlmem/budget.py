@@ -88,5 +88,6 @@ def _size(text: str, option: str) -> int:
     except UsageError as error:
         raise UsageError(f"{option} {error}") from None
     if nbytes < SMALLEST:
-        raise UsageError(f"{option} {text!r} is only {nbytes:,} B; add a unit, such as {option} {text.strip()}GB")
+        better = f"{text.strip()}GB" if text.strip().isdecimal() else "30GB"
+        raise UsageError(f"{option} {text!r} is only {nbytes:,} B; add a unit, such as {option} {better}")
     return nbytes

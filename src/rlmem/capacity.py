@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rlmem.errors import SpecError
 from rlmem.fields import find_field
 from rlmem.plan import Plan
 from rlmem.spec import RunSpec
@@ -45,20 +46,30 @@ def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expe
             default=-1,
         )
 
-    first = low_plan = at(smallest)
-    low = smallest
-    if over(first) > 0:
-        return Capacity(value=None, plan=first)
-    if all(peak.limit_bytes is None for peak in first.peaks):
-        return Capacity(value=None, plan=first, unlimited=True)
-    high = max(2 * int(spec.get(path, smallest)), 2 * smallest, 1024)
-    while over(high_plan := at(high)) <= 0:
-        low, low_plan = high, high_plan
-        if high >= ABSURD_COUNT // 4:
-            return Capacity(value=None, plan=high_plan, unlimited=True)
-        growth = max(over(high_plan) - over(first), 1)
-        high = min(max(2 * high, high + high * -over(high_plan) // growth * 11 // 10), ABSURD_COUNT // 2)
-    excess = over(high_plan)
+    now = replan(spec)
+    value = int(now.spec.get(path, smallest))
+    if all(peak.limit_bytes is None for peak in now.peaks):
+        return Capacity(value=None, plan=now, unlimited=True)
+    if over(now) <= 0:
+        low, low_plan, high, excess = value, now, 0, 0
+    else:
+        found = _below(value, smallest, at, over)
+        if found is None:
+            return Capacity(value=None, plan=now)
+        (low, low_plan), high, excess = found, value, over(now)
+    growth = 0
+    while not high:
+        if low >= ABSURD_COUNT:
+            return Capacity(value=None, plan=low_plan, unlimited=True)
+        # Extend the line through the last two plans a little past the limit; at least double.
+        guess = low + -over(low_plan) * 11 // (10 * growth) if growth else 0
+        further = min(max(2 * low, guess), ABSURD_COUNT)
+        plan = at(further)
+        if over(plan) > 0:
+            high, excess = further, over(plan)
+        else:
+            growth = max((over(plan) - over(low_plan)) // max(further - low, 1), 0)
+            low, low_plan = further, plan
     for step in range(80):
         if high - low <= 1:
             break
@@ -71,3 +82,18 @@ def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expe
         else:
             high, excess = guess, over(plan)
     return Capacity(value=low, plan=low_plan)
+
+
+def _below(
+    value: int, smallest: int, at: Callable[[int], Plan], over: Callable[[Plan], int]
+) -> tuple[int, Plan] | None:
+    """A smaller value that fits, by repeated halving; a value too small to make sense of (SpecError) ends the search."""
+    while value > smallest:
+        value = max(value // 2, smallest)
+        try:
+            plan = at(value)
+        except SpecError:
+            return None
+        if over(plan) <= 0:
+            return value, plan
+    return None

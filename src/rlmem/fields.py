@@ -36,7 +36,7 @@ FIELDS: tuple[Field, ...] = (
     _field("about", "text", "What the run is, in a sentence."),
     _field("framework.name", "text", "Who allocates: sb3, cleanrl, elegantrl or swarm."),
     _field("framework.version", "text", "Version of the framework; storage dtypes depend on it."),
-    _field("algorithm", "text", "ppo, a2c, dqn, sac, td3, ddpg, qrdqn, tqc, recurrent_ppo, …"),
+    _field("algorithm", "word", "ppo, a2c, dqn, sac, td3, ddpg, qrdqn, tqc, recurrent_ppo, …"),
     _field("observation", "space", "Observation space of one agent, before frame stacking."),
     _field("action", "space", "Action space of one agent."),
     _field("frame_stack", "count", "Frames stacked along the channel axis."),
@@ -144,6 +144,11 @@ def _read_text(field: Field, value: Any) -> str:
     if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
         raise SpecError(field.path, f"contains control characters: {text!r}")
     return text
+
+
+def _read_word(field: Field, value: Any) -> str:
+    """A name in lower case, dashes as underscores: ``Recurrent-PPO`` is ``recurrent_ppo``."""
+    return _read_text(field, value).lower().replace("-", "_")
 
 
 def _read_choice(field: Field, value: Any) -> str:
@@ -263,6 +268,7 @@ def _plain_setting(value: Any) -> Any:
 
 _READERS = {
     "text": _read_text,
+    "word": _read_word,
     "choice": _read_choice,
     "count": _read_count,
     "size": _read_size,

@@ -5,8 +5,8 @@ Predictions, measurements and live attributions are all ledgers; everything rlme
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 from rlmem.quantity import Quantity, Term, total
 
@@ -79,9 +79,14 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Ledger:
-    """Entries, with the sums people ask for."""
+    """Entries, with the sums people ask for.
+
+    ``floors`` holds, per device and phase, what a phase needs at the very least: another moment than the one the
+    entries show can have the larger lower bound.
+    """
 
     entries: tuple[Entry, ...]
+    floors: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def only(
         self,
@@ -143,11 +148,13 @@ class Ledger:
 
     def _sum(self, device: str, phase: str, limit: int | None) -> Peak:
         held = [e for e in self.entries if e.device == device and e.phase == phase and e.counts]
+        expected = sum(e.nbytes for e in held)
+        low = sum(e.amount.low for e in held)
         return Peak(
             device=device,
             phase=phase,
-            low_bytes=sum(e.amount.low for e in held),
-            expected_bytes=sum(e.nbytes for e in held),
+            low_bytes=min(max(low, self.floors.get((device, phase), 0)), expected),
+            expected_bytes=expected,
             high_bytes=sum(e.amount.high for e in held),
             limit_bytes=limit,
         )

@@ -35,4 +35,7 @@ class Planner:
 
 def _unified(ledger: Ledger) -> Ledger:
     """One pool for RAM and VRAM: everything counts against RAM."""
-    return Ledger(tuple(replace(entry, device="ram") for entry in ledger.entries))
+    floors: dict[tuple[str, str], int] = {}
+    for (_, phase), low in ledger.floors.items():
+        floors["ram", phase] = floors.get(("ram", phase), 0) + low
+    return Ledger(tuple(replace(entry, device="ram") for entry in ledger.entries), floors)

@@ -107,9 +107,13 @@ class Quantity:
 
     def _rounds_with(self, right: Quantity) -> bool:
         """Whether a product on the right needs its grouping: ``2 × (3 // 2)`` is not ``2 × 3 // 2``."""
-        while right.sign == "range":
-            right = right.parts[0]
-        return right._rank == self._rank == _PRODUCT and (self.sign, right.sign) != ("×", "×")
+        if right._rank != _PRODUCT or self._rank != _PRODUCT:
+            return False
+        while right._rank == _PRODUCT and right.sign in ("×", "range"):
+            if right.sign == "×" != self.sign:
+                return True
+            right = right.parts[0]  # "2 × (3 // 2 × 5)": the rounding may be its first factor
+        return right._rank == _PRODUCT
 
     def _sum_text(self, *, in_names: bool) -> str:
         """The largest parts in full, equal ones counted, the small rest as a number of parts."""

@@ -51,6 +51,7 @@ _SPACES = {
 }
 _KINDS: dict[str, dict[str, Any]] = {
     "text": {"type": ["string", "number"]},
+    "word": {"type": "string"},
     "count": _COUNT,
     "size": _SIZE,
     "flag": {"type": "boolean"},

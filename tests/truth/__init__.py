@@ -68,7 +68,8 @@ def sb3_case(spec: RunSpec) -> dict[str, Any]:
         "fill_replay": True,
         "checkpoint": False,
         "collect_steps": 16,
-        "updates": 2,
+        # CrossQ and TD3 update their actor only every few steps.
+        "updates": 2 if "n_steps" in kwargs else 4,
         "model_kwargs": kwargs,
     }
 

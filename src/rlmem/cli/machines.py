@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from rlmem.cli.common import chosen_format, emit, output_options
+from rlmem.errors import UsageError
 
 
 @click.command("machines")
@@ -28,6 +29,8 @@ def command(name: str | None, here_: bool, as_json: bool, format_: str | None, o
     from rlmem.report.render import render_view
 
     wanted = chosen_format(format_, output, as_json=as_json)
+    if here_ and name:
+        raise UsageError(f"{name} and --here contradict each other; use one")
     if here_:
         emit(render_view(_limits(), _limits_view, wanted, output), output)
         return 0

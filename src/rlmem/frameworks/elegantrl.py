@@ -10,6 +10,7 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.defaults import version
 from rlmem.layers import Chain, infer, parse_layers
@@ -37,6 +38,8 @@ VALUE_CHUNK = 1024
 
 def resolve(spec: RunSpec) -> RunSpec:
     """Fill in the release's defaults."""
+    if spec.get("agents", 1) > 1:
+        raise SpecError("agents", "ElegantRL has one agent per environment; set n_envs to the number of agents in all")
     spec = spec.filled({"framework.version": LATEST}, "newest version rlmem has read")
     release = version(spec)
     origin = f"elegantrl {spec.text('framework.version')} default"

@@ -154,7 +154,7 @@ class Swarm(Rehearsal):
                 why="reward, value, log-probability",
             )
         )
-        self.stores.append(Store(self.tape, "rollout", arrays, device=self.device))
+        self.stores.append(Store(self.tape, "rollout", arrays, device=self.device, lazy=self.device == "ram"))
         self.graph: list[Block] = []
 
     @property

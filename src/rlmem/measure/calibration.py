@@ -135,7 +135,7 @@ def _rows(
         return  # without torch nothing can be said about learners and their workers
     say("first update")
     warm = _probe(python, "warm-up")
-    yield "import.torch-optim", warm["optimizer"], "RSS added by the first optimizer"
+    yield f"import.torch-optim{_build(versions)}", warm["optimizer"], "RSS added by the first optimizer"
     for kind in ("mlp", "conv"):
         yield f"warm-up.{kind}", warm[kind], f"RSS added by a first tiny {kind} update"
     say("worker processes with torch")
@@ -152,7 +152,7 @@ def _rows(
         if cuda["context"] is not None:
             yield "cuda.context", cuda["context"], f"driver's figure minus torch's reserved bytes on {cuda['device']}"
         if cuda["host"] is not None:
-            yield "cuda.host", cuda["host"], "RSS added by a first CUDA update"
+            yield "cuda.host-conv", cuda["host"], "RSS added by a first small CUDA update with convolutions"
 
 
 def _build(versions: Mapping[str, str]) -> str:

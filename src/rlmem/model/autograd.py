@@ -52,7 +52,7 @@ class Autograd:
                 run.extras.append(None)
                 continue
             out = self.tensor(self.component, batch, op.out_floats, op.label)
-            self._scratch(op, batch, forward_scratch(op), "forward")
+            self._scratch(op, batch, forward_scratch(op, self.device), "forward")
             extra = None
             if grad and op.extra_floats:
                 extra = self.tensor(self.component, batch, op.extra_floats, f"{op.label} saved")
@@ -85,11 +85,11 @@ class Autograd:
             flows = index > first or input_grad
             if flows:
                 below = self.tensor(BACKWARD, run.batch, op.in_floats, f"gradient into {op.label}")
-                self._scratch(op, run.batch, backward_scratch(op, flows=True), "backward")
+                self._scratch(op, run.batch, backward_scratch(op, self.device, flows=True), "backward")
                 self.tape.free(grad)
                 grad = below
             else:
-                self._scratch(op, run.batch, backward_scratch(op, flows=False), "backward")
+                self._scratch(op, run.batch, backward_scratch(op, self.device, flows=False), "backward")
             self._release(run, index)
             if not flows:
                 break
@@ -98,15 +98,12 @@ class Autograd:
         return created
 
     def _scratch(self, op: Op, batch: Quantity, floats: int, when: str) -> None:
-        """Blocked copies a CPU convolution makes for the length of one op."""
-        if floats and self.device == "ram":
-            amount = (
-                batch
-                * Quantity.of(floats, f"{op.label} {when} scratch values", "blocked copies of oneDNN")
-                * self.value_bytes
-            )
-            amount = amount.between(0, 1.25, "layouts differ between CPUs; read on one with AVX2")
-            self.tape.free(self.tape.alloc(SCRATCH, amount))
+        """Copies in another layout that a convolution makes for the length of one op."""
+        if floats:
+            library = "oneDNN's blocked copies" if self.device == "ram" else "cuDNN's channels-last copies"
+            values = Quantity.of(floats, f"{op.label} {when} scratch values", library)
+            amount = (batch * values * self.value_bytes).between(0, 1.25, "layouts differ between processors")
+            self.tape.free(self.tape.alloc(SCRATCH, amount, device=self.device))
 
     def gradient(self, op: Op) -> Block:
         """The gradient of one layer's parameters (always kept in float32 here)."""
@@ -159,24 +156,30 @@ def _blocked(shape: tuple[int, ...]) -> int:
     return channels * prod(shape[1:])
 
 
-def forward_scratch(op: Op) -> int:
-    """Values per sample a CPU convolution needs beyond its output while it runs (from oneDNN's own log and VmHWM).
+def forward_scratch(op: Op, device: str) -> int:
+    """Values per sample a convolution needs beyond its output while it runs.
 
-    The source is copied into blocked layout unless it has few channels; the result is blocked before it is plain.
+    On the CPU (from oneDNN's own log and VmHWM, AVX2) the source is copied into blocked layout unless it has few
+    channels, and the result is blocked before it is plain. On a GPU (fitted to torch's peak on an H200) input and output
+    are copied to channels-last.
     """
+    if op.layer.kind not in (*_CONVOLUTIONS, *_TRANSPOSED):
+        return 0
+    if device == "vram":
+        return op.in_floats + op.out_floats
     if op.layer.kind in _TRANSPOSED:
         return 2 * op.out_floats
-    if op.layer.kind not in _CONVOLUTIONS:
-        return 0
     target = _blocked(op.out_shape)
     source = _blocked(op.in_shape) if op.in_shape[0] >= _CHANNEL_BLOCK else 0
     return max(source + target - op.out_floats, target)
 
 
-def backward_scratch(op: Op, *, flows: bool) -> int:
-    """Values per sample its backward needs beyond the gradients: source and output gradient in blocked layout."""
+def backward_scratch(op: Op, device: str, *, flows: bool) -> int:
+    """Values per sample its backward needs beyond the gradients: source and output gradient in the other layout."""
     if op.layer.kind not in (*_CONVOLUTIONS, *_TRANSPOSED):
         return 0
+    if device == "vram":
+        return op.in_floats + op.out_floats + (op.in_floats if flows else 0)
     target = _blocked(op.out_shape)
     return _blocked(op.in_shape) + (max(op.in_floats, target) if flows else target)
 

@@ -50,6 +50,14 @@ TABLE: tuple[Constant, ...] = (
     _row("import.torch", 198, 202.8, 212, "RSS added by import torch (CPU build), median of 4 fresh processes"),
     _row("import.torch-cuda", 440, 483, 620, "RSS added by import torch (CUDA build)", where=_GPU),
     _row("import.torch-optim", 72, 76, 84, "RSS added by the first optimizer: it imports torch._dynamo and sympy"),
+    _row(
+        "import.torch-optim-cuda",
+        120,
+        130,
+        150,
+        "RSS added by the first optimizer: torch._dynamo, sympy, triton",
+        where=_GPU,
+    ),
     _row("import.gymnasium", 4, 4.7, 6, "RSS added by import gymnasium after torch"),
     _row(
         "import.sb3",
@@ -126,8 +134,29 @@ TABLE: tuple[Constant, ...] = (
         unit=1,
     ),
     _row("cuda.context", 350, 793, 850, "driver's per-process figure minus torch's reserved bytes, 3 runs", where=_GPU),
-    _row("cuda.host", 380, 422, 520, "RSS added by a first CUDA update, 3 runs", where=_GPU),
-    _row("cuda.percent", 0, 3, 10, "reserved above allocated by the caching allocator (percent)", unit=1, where=_GPU),
+    _row("cuda.host-mlp", 620, 780, 900, "RSS added by CUDA with dense networks: runtime, cuBLAS, kernels", where=_GPU),
+    _row(
+        "cuda.host-conv", 760, 1000, 1250, "RSS added by CUDA with convolutions: cuDNN as well, 7 SB3 runs", where=_GPU
+    ),
+    _row("cuda.workspace", 8, 67, 70, "VRAM of cuBLAS workspaces (8 MB each before Hopper)", where=_GPU),
+    _row(
+        "cuda.percent",
+        0,
+        4,
+        110,
+        "rounding and holes; up to all that the allocator cached, 9 SB3 runs",
+        unit=1,
+        where=_GPU,
+    ),
+    _row(
+        "cuda.cache-percent",
+        0,
+        75,
+        110,
+        "reserved above allocated, of an update's tensors, 9 SB3 runs",
+        unit=1,
+        where=_GPU,
+    ),
 )
 _BY_NAME = {constant.name: constant for constant in TABLE}
 

@@ -91,7 +91,7 @@ class Rehearsal:
 
     def build(self) -> None:
         """Context, networks, stores, environments."""
-        self.runtime.cuda()
+        self.runtime.cuda(self.kernels())
         self.runtime.built()
         if "threads" in self.spec:
             self.runtime.threads(self.spec.q("threads"))

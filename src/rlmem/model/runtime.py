@@ -39,14 +39,16 @@ class Runtime:
     def built(self) -> None:
         """Small objects of a model, and what the first optimizer imports."""
         self._constant("runtime.objects", "objects.model", "main")
-        self._constant("runtime.imports", "import.torch-optim", "main")
+        build = "-cuda" if self.device == "vram" else ""
+        self._constant("runtime.imports", f"import.torch-optim{build}", "main")
 
-    def cuda(self) -> None:
-        """The CUDA context: VRAM that no allocator reports, and its host side."""
+    def cuda(self, kernels: str) -> None:
+        """The CUDA context: VRAM that no allocator reports, library workspaces, and the host side of it all."""
         if self.device == "vram":
-            amount = self.constants.quantity("cuda.context")
-            self.tape.alloc("runtime.cuda-context", amount, device="vram", basis="measured")
-            self._constant("runtime.cuda-host", "cuda.host", "main")
+            context, workspace = (self.constants.quantity(f"cuda.{name}") for name in ("context", "workspace"))
+            self.tape.alloc("runtime.cuda-context", context, device="vram", basis="measured")
+            self.tape.alloc("runtime.cuda-workspace", workspace, device="vram", basis="measured")
+            self._constant("runtime.cuda-host", f"cuda.host-{'conv' if kernels == 'conv' else 'mlp'}", "main")
 
     def threads(self, threads: Quantity) -> None:
         """Stacks by touched pages: the 8 MiB a thread reserves is address space, not memory."""
@@ -57,12 +59,18 @@ class Runtime:
         """What the allocator keeps beyond live tensors, judged by what was live at the update's largest moment.
 
         glibc maps blocks of 32 MiB and more on their own and returns them at once; smaller ones come from the heap,
-        where tensors of different sizes leave holes. CUDA's caching allocator rounds blocks and keeps them.
+        where tensors of different sizes leave holes. CUDA's caching allocator keeps what was freed for the next tensor of
+        a similar size: the driver counts that, and torch gives it back before it fails, so it is shown as reserved and is
+        part of the upper bound only.
         """
         if self.device == "vram":
             whole = total(block.amount for block in blocks).named("tensors at the update's peak")
-            amount = self.constants.quantity("cuda.percent").percent_of(whole)
-            self.tape.alloc("runtime.allocator", amount, device="vram", basis="measured")
+            for component, name, residency in (
+                ("runtime.allocator", "cuda.percent", "resident"),
+                ("runtime.allocator-cache", "cuda.cache-percent", "reserved"),
+            ):
+                amount = self.constants.quantity(name).percent_of(whole)
+                self.tape.alloc(component, amount, device="vram", basis="measured", residency=residency)
             return
         held = list(blocks)
         small = [block for block in held if block.amount.value < HEAP_LIMIT]

@@ -8,7 +8,7 @@ it hurts and not when it does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -32,11 +32,16 @@ class Block:
         """Bytes it takes now."""
         return 0 if self.residency == "reserved" else self.amount.value
 
+    @property
+    def counted_low(self) -> int:
+        """Bytes it takes now at the very least."""
+        return 0 if self.residency == "reserved" else self.amount.low
+
 
 @dataclass(slots=True)
 class _Moment:
     total: int
-    blocks: tuple[tuple[Block, str], ...]
+    position: int
 
 
 class Tape:
@@ -47,8 +52,13 @@ class Tape:
         self._watch = watch
         self._watched = dict.fromkeys(DEVICES, 0)
         self._watched_moments: dict[tuple[str, str], _Moment] = {}
-        self._live: dict[Block, None] = {}
+        self._live: set[Block] = set()
+        # What happened to which block: its residency from then on, None once it is free. A moment is a position in
+        # this list; copying what is live at every new maximum would cost the square of a run with many networks.
+        self._events: list[tuple[Block, str | None]] = []
         self._totals = dict.fromkeys(DEVICES, 0)
+        self._lows = dict.fromkeys(DEVICES, 0)
+        self._floors: dict[tuple[str, str], int] = {}
         self._phase: str | None = None
         self._moments: dict[tuple[str, str], _Moment] = {}
         self._dirty: set[str] = set()
@@ -78,8 +88,10 @@ class Tape:
     ) -> Block:
         """Take memory; the block is the handle to give it back."""
         block = Block(component, amount, device, process, basis, residency)
-        self._live[block] = None
+        self._live.add(block)
+        self._events.append((block, residency))
         self._totals[device] += block.counted
+        self._lows[device] += block.counted_low
         if component.startswith(self._watch):
             self._watched[device] += block.counted
         self._dirty.add(device)
@@ -89,8 +101,10 @@ class Tape:
         """Give memory back. The moment before a release is where a maximum can be."""
         self._note()
         for block in blocks:
-            del self._live[block]
+            self._live.remove(block)
+            self._events.append((block, None))
             self._totals[block.device] -= block.counted
+            self._lows[block.device] -= block.counted_low
             if block.component.startswith(self._watch):
                 self._watched[block.device] -= block.counted
 
@@ -99,14 +113,17 @@ class Tape:
         for block in blocks:
             if block.residency == "reserved":
                 self._totals[block.device] += block.amount.value
+                self._lows[block.device] += block.amount.low
                 self._dirty.add(block.device)
             block.residency = "filling"
+            self._events.append((block, "filling"))
 
     def settle(self, *blocks: Block) -> None:
         """A filled block is simply resident in the phases that follow."""
         for block in blocks:
             if block.residency == "filling":
                 block.residency = "resident"
+                self._events.append((block, "resident"))
 
     def _note(self) -> None:
         if self._phase is None:
@@ -115,20 +132,17 @@ class Tape:
             key = (self._phase, device)
             best = self._moments.get(key)
             if best is None or self._totals[device] > best.total:
-                held = tuple((block, block.residency) for block in self._live if block.device == device)
-                self._moments[key] = _Moment(self._totals[device], held)
+                self._moments[key] = _Moment(self._totals[device], len(self._events))
+            self._floors[device, self._phase] = max(self._floors.get((device, self._phase), 0), self._lows[device])
             most = self._watched_moments.get(key)
             if self._watch and (most is None or self._watched[device] > most.total):
-                held = tuple(
-                    (b, b.residency) for b in self._live if b.device == device and b.component.startswith(self._watch)
-                )
-                self._watched_moments[key] = _Moment(self._watched[device], held)
+                self._watched_moments[key] = _Moment(self._watched[device], len(self._events))
         self._dirty.clear()
 
     def watched_at_most(self, phase: str, device: str) -> list[Block]:
         """The watched blocks at the moment of a phase when they were largest together."""
-        moment = self._watched_moments.get((phase, device))
-        return [block for block, _ in moment.blocks] if moment else []
+        held = self._held(self._watched_moments.get((phase, device)), device)
+        return [block for block, _ in held if block.component.startswith(self._watch)]
 
     def ledger(self) -> Ledger:
         """Entries for every phase and device that was touched, in phase order."""
@@ -144,10 +158,16 @@ class Tape:
             )
             for phase in PHASES
             for device in DEVICES
-            for block, residency in self._moment(phase, device)
+            for block, residency in self._held(self._moments.get((phase, device)), device)
         )
-        return Ledger(merge(entries))
+        return Ledger(merge(entries), self._floors)
 
-    def _moment(self, phase: str, device: str) -> Iterable[tuple[Block, str]]:
-        moment = self._moments.get((phase, device))
-        return moment.blocks if moment else ()
+    def _held(self, moment: _Moment | None, device: str) -> list[tuple[Block, str]]:
+        """What a device held at a moment, with its residency then: the events up to there, replayed."""
+        held: dict[Block, str] = {}
+        for block, residency in self._events[: moment.position if moment else 0]:
+            if residency is None:
+                del held[block]
+            else:
+                held[block] = residency
+        return [(block, residency) for block, residency in held.items() if block.device == device]

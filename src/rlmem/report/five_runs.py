@@ -19,6 +19,7 @@ from rlmem.report.markdown import table_lines
 from rlmem.report.view import Column, Table
 from rlmem.schedule import schedule
 from rlmem.sources import load
+from rlmem.spaces import nbytes
 from rlmem.spec import RunSpec
 from rlmem.units import GIB, MIB, format_size, parse_size
 
@@ -240,7 +241,9 @@ def _pyboy(runs: Runs) -> Iterator[str]:
     assert plan is not None
     sizes = [held(p, "rollout.observations", "collect") for p in (new, old)]
     starts = [size + held(p, "rollout.flatten-copy") for p, size in zip((new, old), sizes, strict=True)]
-    batch = sum(held(new, name, device="vram") for name in ("batch.device", "batch.float", "batch.normalised"))
+    size, floats = new.spec.count("batch_size"), 4 * nbytes(new.spec.observation)
+    batch = size * (nbytes(new.spec.observation) + 2 * floats)
+    convolving = sum(held(new, name, device="vram") for name in ("batch", "learner.conv-scratch", "learner.backward"))
     tops = [p.top("ram") for p in (new, old)]
     vram = new.top("vram")
     assert tops[0] and tops[1] and vram
@@ -267,8 +270,8 @@ def _pyboy(runs: Runs) -> Iterator[str]:
         Row(
             what="a batch on the GPU",
             said="540 MB",
-            ours=_gb(batch, 1),
-            why="`.float()` and `/255` make two float32 copies",
+            ours=f"{_gb(batch, 1)}, then {_gb(convolving, 1)} in the first convolution",
+            why="`.float()` and `/255` make two float32 copies; cuDNN copies its input",
         ),
         Row(what="VRAM in all", said="2–3 GB", ours=_gb(vram.expected_bytes, 1), why="with the CUDA context"),
         Row(

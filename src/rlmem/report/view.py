@@ -132,8 +132,14 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
         Column(title="component", right=False),
         *(Column(title=f"{phase} ◄ peak" if phase == top else phase, strong=phase == top) for phase in phases),
     )
+    cached = reserved.pop("runtime.allocator-cache", 0)
     pending = sum(reserved.values())
-    note = f"reserved at build, resident as it fills: {format_size(pending)}" if pending else ""
+    notes = [f"reserved at build, resident as it fills: {format_size(pending)}"] if pending else []
+    if cached:
+        notes.append(
+            f"torch's allocator may keep {format_size(cached)} more; nvidia-smi counts it, torch gives it back before it fails"
+        )
+    note = ". ".join(notes)
     return Table(title=device.upper(), columns=columns, rows=tuple(rows), footers=2, note=note)
 
 

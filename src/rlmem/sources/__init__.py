@@ -24,6 +24,8 @@ def load(target: str, sets: Sequence[str] = ()) -> RunSpec:
 
 
 def _load(target: str) -> RunSpec:
+    if not target.strip():
+        raise UsageError("no target: name a preset ('rlmem presets') or the path of a run file")
     if target in PRESETS:
         return read_preset(target)
     path = Path(target)

@@ -45,6 +45,7 @@ def read_run_file(path: Path) -> RunSpec:
 def parse_run(text: str, *, where: str, extend: Callable[[str], RunSpec]) -> RunSpec:
     """A spec from YAML text; ``extends: NAME`` starts from a preset."""
     data, lines = _parse_yaml(text, where)
+    data = {} if data is None else data  # "---" alone is an empty description
     if not isinstance(data, Mapping):
         raise SpecError("", f"expected a mapping of fields, got {type(data).__name__}", where=where)
     body = dict(data)

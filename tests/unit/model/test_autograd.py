@@ -90,7 +90,9 @@ mlp = st.lists(
     max_size=7,
 ).map(lambda texts: chain(*texts))
 conv = st.lists(
-    st.sampled_from(["conv2d 3 k3 p1", "relu", "leakyrelu", "maxpool2d k2", "avgpool2d k2", "batchnorm", "convt2d 2 k3"]),
+    st.sampled_from(
+        ["conv2d 3 k3 p1", "relu", "leakyrelu", "maxpool2d k2", "avgpool2d k2", "batchnorm", "convt2d 2 k3"]
+    ),
     max_size=5,
 ).map(lambda texts: chain(*texts, "flatten", "linear 2", shape=(2, 8, 8)))
 sequence = st.lists(st.sampled_from(["conv1d 3 k3 p1", "relu", "convt1d 2 k3", "batchrenorm"]), max_size=5).map(
@@ -98,7 +100,9 @@ sequence = st.lists(st.sampled_from(["conv1d 3 k3 p1", "relu", "convt1d 2 k3", "
 )
 
 
-@given(net=mlp | conv | sequence, device=st.sampled_from(["ram", "vram"]), input_grad=st.booleans(), owned=st.booleans())
+@given(
+    net=mlp | conv | sequence, device=st.sampled_from(["ram", "vram"]), input_grad=st.booleans(), owned=st.booleans()
+)
 def test_nothing_is_left_after_backward_and_zero_grad(net: Chain, device: str, input_grad: bool, owned: bool) -> None:
     tape = Tape()
     autograd = Autograd(tape, device=device, value_bytes=4)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from rlmem.model.tape import Tape
@@ -95,3 +97,26 @@ def test_an_unknown_phase_and_a_double_release_are_mistakes() -> None:
     tape.free(block)
     with pytest.raises(KeyError):
         tape.free(block)
+
+
+def test_watched_blocks_have_a_largest_moment_of_their_own() -> None:
+    tape = Tape(watch=("batch.",))
+    with tape.phase("update"):
+        tape.free(tape.alloc("batch.a", size(40)))
+        store = tape.alloc("store", size(100))
+        tape.free(tape.alloc("batch.b", size(5)))
+        tape.free(store)
+    assert [block.component for block in tape.watched_at_most("update", "ram")] == ["batch.a"]
+    assert tape.ledger().components == ("store", "batch.b")
+    assert tape.watched_at_most("collect", "ram") == []
+
+
+def test_many_blocks_do_not_cost_the_square_of_their_number() -> None:
+    tape = Tape()
+    started = time.process_time()
+    with tape.phase("update"):
+        for _ in range(20_000):
+            tape.alloc("kept", size(2))
+            tape.free(tape.alloc("passing", size(1)))
+    assert peaks(tape) == {("ram", "update"): 40_001}
+    assert time.process_time() - started < 5

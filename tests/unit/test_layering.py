@@ -1,0 +1,76 @@
+"""Imports point downward only, lazy ones included."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2] / "src" / "rlmem"
+#: From the ground up; a module may import from its own layer and from those beneath.
+LAYERS = (
+    ("version", "errors", "units"),
+    ("quantity", "spaces", "layers", "fields", "spec", "ledger", "findings", "plan", "schedule", "run_schema"),
+    ("model",),
+    ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
+    ("planner",),
+    ("report",),
+    ("cli", "__main__"),
+)
+RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
+#: The package's own front door: a table of names, loaded on first use, and the version.
+FRONT = "__init__"
+MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
+#: Heavy packages, and the only modules that may import them.
+EDGES = {
+    "torch": {"measure/probe_runtime"},
+    "numpy": set[str](),
+    "rich": {"report/terminal"},
+    "yaml": {"sources/config"},
+    "pynvml": {"measure/gpus", "measure/probe_runtime"},
+    "gymnasium": set[str](),
+    "stable_baselines3": set[str](),
+}
+
+
+def imports(module: str) -> Iterator[str]:
+    """Every module named in an import statement, at the top or inside a function."""
+    tree = ast.parse((ROOT / f"{module}.py").read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{module}: relative import"
+            base = node.module or ""
+            yield base
+            if base == "rlmem":
+                yield from (f"rlmem.{alias.name}" for alias in node.names)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_module_imports_only_from_its_layer_or_beneath(module: str) -> None:
+    part = module.split("/", maxsplit=1)[0]
+    for name in imports(module):
+        if name.startswith("rlmem."):
+            below = name.split(".")[1]
+            allowed = 0 if part == FRONT else RANK[part]
+            assert RANK[below] <= allowed, f"{module} imports {name}"
+
+
+def test_every_module_has_a_layer() -> None:
+    assert {module.split("/")[0] for module in MODULES} - {FRONT} == set(RANK)
+
+
+@pytest.mark.parametrize("package", EDGES)
+def test_a_heavy_package_is_imported_in_one_place(package: str) -> None:
+    users = {module for module in MODULES if any(name.split(".")[0] == package for name in imports(module))}
+    assert users <= EDGES[package]
+
+
+def test_nouns_do_no_input_or_output() -> None:
+    for names in LAYERS[:3]:
+        for module in MODULES:
+            if module.split("/")[0] in names:
+                assert not {"os", "subprocess", "pathlib", "io", "sys"} & set(imports(module)), module
