@@ -24,7 +24,7 @@ def command(
 ) -> int:
     """Measure the runtime constants of an environment: interpreter, imports, workers, threads, CUDA context.
 
-    Takes a few seconds, in fresh processes; the result is cached per environment and used by every later plan.
+    Takes some 15 seconds, in fresh processes; the result is cached per environment and used by every later plan.
 
     \b
     Examples:

@@ -65,6 +65,8 @@ def resolve(spec: RunSpec) -> RunSpec:
             "framework.version": "1.0",
             "replay.kind": "plain",
             "handle_timeout_termination": False,
+            # gymnasium.vector.AsyncVectorEnv uses the platform's default, which forks on Linux up to Python 3.13.
+            "env.start_method": "fork" if spec.get("vec_env") == "subproc" else None,
             "optimize_memory_usage": False,
         },
         origin,
@@ -121,7 +123,6 @@ class Loop(Rehearsal):
     """What both kinds of loop share."""
 
     packages = ("numpy", "torch", "gymnasium")
-    heavy_workers = True
 
     def __init__(self, spec: RunSpec, constants: Constants) -> None:
         super().__init__(spec, constants)

@@ -132,9 +132,9 @@ class OnPolicyAgent(Agent):
 
     def build_stores(self) -> None:
         """A rollout is made anew by every ``explore_env`` while the learner still holds the last one."""
-        self.rollouts: list[Store] = []
+        self.rollouts: list[list[Block]] = []
 
-    def _rollout(self) -> Store:
+    def _rollout(self) -> list[Block]:
         slots = self.spec.q("n_steps") * self.spec.q("n_envs")
         why = "float32 tensors"
         sizes = {"states": self.state_dim, "actions": self.stored_action, "logprobs": 1, "rewards": 1, "undones": 1}
@@ -150,11 +150,13 @@ class OnPolicyAgent(Agent):
         arrays = [
             Array(name=name, rows=slots, row_values=values, dtype="float32", why=why) for name, values in sizes.items()
         ]
-        if listed:
-            arrays.append(Array(name="objects", rows=slots, measured=self.constants.quantity("list.transition")))
-        store = Store(self.tape, "rollout", arrays, device=self.device, lazy=False)
-        store.build()
-        return store
+        stores = [Store(self.tape, "rollout", arrays, device=self.device, lazy=False)]
+        if listed:  # the Python objects around the tensors are in RAM wherever their data is
+            objects = Array(name="objects", rows=slots, measured=self.constants.quantity("list.transition"))
+            stores.append(Store(self.tape, "rollout", [objects], lazy=False))
+        for store in stores:
+            store.build()
+        return [block for store in stores for block in store.blocks.values()]
 
     def collect(self) -> None:
         """The new rollout beside the old one."""
@@ -162,8 +164,8 @@ class OnPolicyAgent(Agent):
 
     def settle(self) -> None:
         """The learner's list now holds the new rollout; the old one is gone."""
-        for store in self.rollouts[:-1]:
-            self.tape.free(*store.blocks.values())
+        for blocks in self.rollouts[:-1]:
+            self.tape.free(*blocks)
         del self.rollouts[:-1]
 
     def update(self) -> None:

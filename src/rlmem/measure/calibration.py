@@ -31,7 +31,6 @@ PACKAGES = {
     "gymnasium": "import.gymnasium",
     "stable_baselines3": "import.sb3",
     "sb3_contrib": "import.sb3-contrib",
-    "elegantrl": "import.elegantrl",
 }
 #: Fresh processes differ by a few percent from start to start (address layout, page cache, huge pages).
 SPREAD = (0.94, 1.08)
@@ -127,8 +126,6 @@ def _rows(
         if rss.get(module) is not None:
             how = f"RSS added by import {module}, after the ones before it"
             yield _import_constant(module, versions), rss[module], how
-    say("worker processes")
-    yield "worker.bare", _probe(python, "workers", "forkserver")["added"], "PSS one more worker adds, importing nothing"
     say("threads")
     yield "thread.stack", _probe(python, "threads", "32")["each"], "RSS one idle thread adds"
     if rss.get("torch") is None:

@@ -103,7 +103,6 @@ TABLE: tuple[Constant, ...] = (
         "worker.learner-imports-cuda", 285, 294, 340, "PSS one more worker adds with a CUDA build of torch", where=_GPU
     ),
     _row("worker.forked", 4.3, 6, 60, "private bytes of a forked worker before training; copy-on-write lets it grow"),
-    _row("worker.bare", 5, 6.4, 9, "PSS one more worker without torch adds to the tree"),
     _row("worker.forkserver", 9, 11.6, 14, "private bytes of the forkserver and the resource tracker"),
     _row("env.small", 0.008, 0.1, 0.8, "RSS added by one small environment in a DummyVecEnv"),
     _row(
@@ -143,7 +142,7 @@ TABLE: tuple[Constant, ...] = (
         "cuda.percent",
         0,
         4,
-        110,
+        130,
         "rounding and holes; up to all that the allocator cached, 9 SB3 runs",
         unit=1,
         where=_GPU,

@@ -35,8 +35,6 @@ class Rehearsal:
 
     #: Packages the training process imports, in order.
     packages: tuple[str, ...] = ("numpy", "torch")
-    #: Whether a worker process imports the learner's packages too (a pickled env factory that refers to them does).
-    heavy_workers = True
     #: Whether building the networks runs them once, which brings the kernels in early.
     warm_at_build = False
 
@@ -102,10 +100,10 @@ class Rehearsal:
         for store in self.stores:
             store.build()
         imports = tuple(self.spec.get("env.imports", ()))
-        Envs(self.tape, self.spec, self.constants).build(heavy_imports=self.heavy_workers, imports=imports)
+        Envs(self.tape, self.spec, self.constants).build(imports)
         if self.spec.get("eval.n_envs", 0):
             evaluation = Envs(self.tape, self.spec, self.constants, group="eval")
-            evaluation.build(heavy_imports=self.heavy_workers, imports=imports)
+            evaluation.build(imports)
 
     def settle(self) -> None:
         """Between collection and update: stores are full."""

@@ -48,22 +48,22 @@ class Envs:
         """Worker processes beside the main one."""
         return self.n_envs.value if self.kind == "subproc" else 0
 
-    def build(self, *, heavy_imports: bool, imports: tuple[str, ...]) -> None:
+    def build(self, imports: tuple[str, ...]) -> None:
         """The environments themselves, the processes around them and the wrappers' own copies."""
         process = "main"
         if self.kind == "subproc":
             process = self.group
-            self._processes(heavy=heavy_imports, imports=imports, process=process)
+            self._processes(imports, process)
         self._state(process)
         self._copies()
 
-    def _processes(self, *, heavy: bool, imports: tuple[str, ...], process: str) -> None:
+    def _processes(self, imports: tuple[str, ...], process: str) -> None:
         method = str(self.spec.get("env.start_method", "forkserver"))
         if method == "forkserver":
             server = self.constants.quantity("worker.forkserver")
             self.tape.alloc(f"{self.group}.forkserver", server, process=process, basis="measured")
         build = "-cuda" if self.spec.get("device") == "cuda" else ""
-        name = "worker.forked" if method == "fork" else f"worker.learner-imports{build}" if heavy else "worker.bare"
+        name = "worker.forked" if method == "fork" else f"worker.learner-imports{build}"
         per_worker = self.constants.quantity(name)
         self.tape.alloc(f"{self.group}.interpreter", self.n_envs * per_worker, process=process, basis="measured")
         for package in imports:

@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.plan import judge, sentence
 from rlmem.rules.base import Context, Rule
-from rlmem.rules.knobs import largest_that_fits
+from rlmem.rules.knobs import knob_for, largest_that_fits
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is over its limit."""
     for peak in context.plan.tops:
         if judge(peak) == "does-not-fit":
-            change, remedy = largest_that_fits(context)
+            change, remedy = largest_that_fits(context, knob_for(context, peak.device))
             saves = context.saving(change, "largest that fits") if change else None
             yield rule.finding(
                 f"{peak.device.upper()} {sentence(peak)}",

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.plan import judge
 from rlmem.rules.base import Context, Rule
-from rlmem.rules.knobs import largest_that_fits
+from rlmem.rules.knobs import largest_that_fits, main_knob
 from rlmem.units import format_size
 
 IDLE_SHARE = 0.5
@@ -25,7 +25,7 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     limit = peak.limit_bytes
     if limit is None or judge(peak) != "fits" or peak.expected_bytes > IDLE_SHARE * limit:
         return
-    change, remedy = largest_that_fits(context)
+    change, remedy = largest_that_fits(context, main_knob(context.spec))
     if change:
         share = round(100 * peak.expected_bytes / limit)
         title = f"{share} % of {format_size(limit)} {peak.device.upper()} is used at the peak; the rest is idle"

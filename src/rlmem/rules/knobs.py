@@ -17,15 +17,22 @@ def main_knob(spec: RunSpec) -> str:
     return "agents" if spec.count("agents") > 1 else "n_envs"
 
 
-def largest_that_fits(context: Context) -> tuple[dict[str, Any], str | None]:
-    """The change and the sentence for the largest value of the main knob that fits, upper bound included."""
-    knob = main_knob(context.spec)
+def knob_for(context: Context, device: str) -> str:
+    """What to turn for a device: stores are usually in RAM, and then only the batch decides about VRAM."""
+    stored = context.plan.ledger.only(device="vram", phase="collect").entries
+    if device == "vram" and not any(entry.group in ("replay", "rollout") for entry in stored):
+        return "batch_size"
+    return main_knob(context.spec)
+
+
+def largest_that_fits(context: Context, knob: str) -> tuple[dict[str, Any], str | None]:
+    """The change and the sentence for the largest value of a knob that fits, upper bound included."""
     found: Capacity = largest(context.asked, knob, context.replan)
     now = context.spec.count(knob)
     if found.value is None:
         if found.unlimited:
             return {}, None
-        return {}, f"no value of {knob} fits; what is fixed is already too much"
+        return {}, f"no value of {knob} makes it fit"
     value = rounded_down(found.value)
     direction = "up to" if value > now else "at most"
     return {knob: value}, f"{knob} {direction} {format_count(value)} fits (now {format_count(now)})"

@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.plan import judge, sentence
 from rlmem.rules.base import Context, Rule
-from rlmem.rules.knobs import largest_that_fits
+from rlmem.rules.knobs import knob_for, largest_that_fits
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is close to its limit."""
     for peak in context.plan.tops:
         if judge(peak) == "tight":
-            _, remedy = largest_that_fits(context)
+            _, remedy = largest_that_fits(context, knob_for(context, peak.device))
             yield rule.finding(f"{peak.device.upper()} {sentence(peak)}", location=peak.phase, remedy=remedy)

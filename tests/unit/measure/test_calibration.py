@@ -47,7 +47,6 @@ def test_an_environment_without_torch_gives_its_own_constants(tmp_path: Path) ->
     assert {name: row.expected for name, row in rows.items()} == {
         "interpreter": 9_000_000,
         "import.numpy": 1000,
-        "worker.bare": 5000,
         "thread.stack": 700,
     }
     assert all(row.low <= row.expected <= row.high and row.when == "2026-01-02" for row in rows.values())

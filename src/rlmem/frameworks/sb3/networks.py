@@ -173,7 +173,9 @@ def actor_critic(spec: RunSpec) -> tuple[Network, ...]:
         Network(name="critic", chains=critics if shared else own | critics),
     ]
     if algorithm != "crossq":
-        networks.append(Network(name="critic_target", chains=own | critics, trained=False))
+        # SAC's critic target always owns an extractor; TD3's takes the actor target's when they are shared.
+        borrowed = shared and algorithm in ("td3", "ddpg")
+        networks.append(Network(name="critic_target", chains=critics if borrowed else own | critics, trained=False))
     if algorithm in ("td3", "ddpg"):
         networks.append(Network(name="actor_target", chains=own | pi, trained=False))
     return tuple(networks)

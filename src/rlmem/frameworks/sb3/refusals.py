@@ -43,9 +43,18 @@ def _spaces(spec: RunSpec) -> Iterator[Refusal]:
     if algorithm in _NEEDS_DISCRETE and not isinstance(action, Discrete):
         yield Refusal(reason=f"{algorithm} needs Discrete actions", location="action", remedy="use ppo, sac or td3")
 
+    if algorithm == "maskable_ppo" and isinstance(action, Box):
+        yield Refusal(reason="maskable_ppo needs discrete actions", location="action", remedy="use ppo")
+
 
 def _replay(spec: RunSpec) -> Iterator[Refusal]:
     kind = spec.get("replay.kind", "plain")
+    if kind == "her" and not {"observation", "achieved_goal", "desired_goal"} <= _keys(spec):
+        yield Refusal(
+            reason="HerReplayBuffer needs the keys observation, achieved_goal and desired_goal",
+            location="observation",
+            remedy="describe the goal environment's Dict, or drop replay.kind",
+        )
     if kind == "n-step" and version(spec) < N_STEP_SINCE:
         since = ".".join(map(str, N_STEP_SINCE))
         yield Refusal(
@@ -70,3 +79,8 @@ def _replay(spec: RunSpec) -> Iterator[Refusal]:
             location="optimize_memory_usage",
             remedy="drop optimize_memory_usage, or use a buffer that supports it here",
         )
+
+
+def _keys(spec: RunSpec) -> set[str]:
+    space = spec.observation
+    return {key for key, _ in space.spaces} if isinstance(space, DictSpace) else set()

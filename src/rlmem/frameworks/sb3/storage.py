@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
+from rlmem.errors import SpecError
 from rlmem.frameworks.sb3.defaults import ROLLOUT_DTYPE_SINCE, version
 from rlmem.model.constants import Constants
 from rlmem.model.storage import Array
@@ -38,7 +39,11 @@ def stored_values(spec: RunSpec, leaf: Leaf) -> int:
     storage, window = spec.get("storage", "plain"), spec.window
     if storage == "frames-once":
         return prod(leaf.shape) // int(spec.get("frame_stack", 1))
-    if storage == "stream" and window is not None:
+    if storage == "stream":
+        if window is None:
+            raise SpecError(
+                "storage", "a stream needs an observation of type window; use frames-once for stacked frames"
+            )
         return window.step * window.sample + window.extra
     return prod(leaf.shape)
 
