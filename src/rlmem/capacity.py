@@ -24,8 +24,11 @@ class Capacity:
     unlimited: bool = False
 
 
-def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expected: bool = False) -> Capacity:
-    """The largest value of ``path`` whose plan still fits: with its upper bound, or only as expected.
+def largest(
+    spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expected: bool = False, device: str | None = None
+) -> Capacity:
+    """The largest value of ``path`` whose plan still fits: with its upper bound, or only as expected; on every
+    device with a limit, or on one.
 
     Memory grows almost linearly in every count, so the search interpolates between two plans and settles the
     rest by halving; a handful of plans is enough.
@@ -41,7 +44,7 @@ def largest(spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expe
             (
                 (p.expected_bytes if expected else p.high_bytes) - p.limit_bytes
                 for p in plan.peaks
-                if p.limit_bytes is not None
+                if p.limit_bytes is not None and device in (None, p.device)
             ),
             default=-1,
         )

@@ -67,6 +67,7 @@ FIELDS: tuple[Field, ...] = (
     _field("handle_timeout_termination", "flag", "Keep a timeout flag per transition."),
     _field("rollout.store", "choice", "How a rollout is kept.", choices=("array", "list-then-stack", "list-of-tuples")),
     _field("rollout.keeps_graph", "flag", "Collection runs with gradients on, so every step keeps its graph."),
+    _field("rollout.flatten_copy", "flag", "The rollout is flattened into a copy before minibatches are taken."),
     _field(
         "rollout.sampling",
         "choice",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 #: error: the run will not work as described; warning: memory wasted or at risk; info: good to know, nothing wrong.
 SEVERITIES = ("error", "warning", "info")
@@ -19,4 +20,4 @@ class Finding:
     saves_bytes: int | None = None
     location: str | None = None
     remedy: str | None = None
-    changes: tuple[tuple[str, str], ...] = ()
+    changes: tuple[tuple[str, Any], ...] = ()

@@ -41,7 +41,7 @@ _LARGEST_BOUND = 1e300
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Box:
-    """An array of one dtype; ``low`` and ``high`` matter only for recognising images stored as floats."""
+    """An array of one dtype; ``low`` and ``high`` matter only for recognising images."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -109,6 +109,8 @@ class Leaf:
     shape: tuple[int, ...]
     dtype: str
     width: int
+    #: Bounds of 0 and 255, or none given: with three dimensions of uint8, what frameworks treat as an image.
+    is_byte_range: bool = False
 
     @property
     def nbytes(self) -> int:
@@ -117,8 +119,13 @@ class Leaf:
 
     @property
     def is_image(self) -> bool:
-        """uint8 with three dimensions: what frameworks treat as an image."""
-        return self.dtype == "uint8" and len(self.shape) == _IMAGE_RANK
+        """uint8 with three dimensions and the full range: what frameworks treat as an image."""
+        return self.is_byte_range and self.dtype == "uint8" and len(self.shape) == _IMAGE_RANK
+
+    @property
+    def is_channels_first(self) -> bool:
+        """Whether an image's channels come first: the smallest dimension is taken for them."""
+        return self.is_image and min(range(_IMAGE_RANK), key=lambda axis: self.shape[axis]) == 0
 
 
 @singledispatch
@@ -133,7 +140,8 @@ def leaves(space: object, name: str = "") -> tuple[Leaf, ...]:
 
 @leaves.register
 def _(space: Box, name: str = "") -> tuple[Leaf, ...]:
-    return (Leaf(name=name, shape=space.shape, dtype=space.dtype, width=prod(space.shape)),)
+    byte_range = space.low in (None, 0) and space.high in (None, 255)
+    return (Leaf(name=name, shape=space.shape, dtype=space.dtype, width=prod(space.shape), is_byte_range=byte_range),)
 
 
 @leaves.register

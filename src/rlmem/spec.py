@@ -120,10 +120,13 @@ class RunSpec:
 
 def _shaped(space: Space, stack: int, history: int) -> Space:
     match space:
+        case Box(shape=()) if stack > 1:
+            return replace(space, shape=(stack,))
         case Box() if stack > 1:
-            # Frames are stacked along the channel axis: last for images (VecFrameStack), the only one for vectors.
-            shape = (*space.shape[:-1], (space.shape or (1,))[-1] * stack)
-            return replace(space, shape=shape)
+            # Frames are stacked along the channels of an image (first or last), and along the last axis otherwise.
+            (leaf,) = leaves(space, "")
+            axis = 0 if leaf.is_channels_first else len(space.shape) - 1
+            return replace(space, shape=tuple(s * stack if i == axis else s for i, s in enumerate(space.shape)))
         case Window():
             return replace(space, length=history)
         case DictSpace():

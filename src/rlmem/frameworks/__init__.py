@@ -17,6 +17,22 @@ ADAPTERS = {
     "elegantrl": "rlmem.frameworks.elegantrl",
     "swarm": "rlmem.frameworks.swarm",
 }
+#: Knobs that only one kind of algorithm has.
+OFF_POLICY_ONLY = (
+    "buffer_size",
+    "replay.kind",
+    "optimize_memory_usage",
+    "handle_timeout_termination",
+    "resume.replay_buffer",
+)
+ON_POLICY_ONLY = (
+    "n_steps",
+    "n_epochs",
+    "rollout.store",
+    "rollout.keeps_graph",
+    "rollout.sampling",
+    "rollout.flatten_copy",
+)
 #: Other spellings people use.
 ALIASES = {"stable-baselines3": "sb3", "stable_baselines3": "sb3", "sb3-contrib": "sb3", "sb3_contrib": "sb3"}
 
@@ -38,8 +54,13 @@ def find_adapter(spec: RunSpec) -> Adapter:
 
 
 def resolve(spec: RunSpec) -> RunSpec:
-    """The run with the framework's defaults filled in."""
-    return find_adapter(spec).resolve(spec)
+    """The run with the framework's defaults filled in, and without knobs of the other kind of algorithm.
+
+    A rollout length says nothing about SAC, a buffer size nothing about PPO; what is left tells them apart.
+    """
+    adapter = find_adapter(spec)
+    idle = OFF_POLICY_ONLY if spec.text("algorithm") in adapter.on_policy else ON_POLICY_ONLY
+    return adapter.resolve(spec.having(dict.fromkeys(idle), "")).having(dict.fromkeys(idle), "")
 
 
 def predict(spec: RunSpec, constants: Constants) -> Ledger:

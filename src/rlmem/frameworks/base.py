@@ -28,8 +28,8 @@ class Adapter:
     """A framework: its algorithms, how it fills in defaults, and its rehearsal."""
 
     name: str
-    title: str
     algorithms: tuple[str, ...]
+    on_policy: tuple[str, ...]
     resolve: Callable[[RunSpec], RunSpec]
     rehearsal: Callable[[RunSpec, Constants], Rehearsal]
     refusals: Callable[[RunSpec], tuple[Refusal, ...]] = _nothing

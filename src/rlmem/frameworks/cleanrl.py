@@ -13,6 +13,7 @@ from typing import Any
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.defaults import channels_first
+from rlmem.frameworks.sb3.networks import NATURE, NATURE_WIDTH
 from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays, stored_values
 from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.autograd import Pass
@@ -34,29 +35,34 @@ DEFAULTS: dict[str, dict[str, Any]] = {
     "td3": _OFF,
     "ddpg": _OFF,
 }
+#: What the Atari scripts set otherwise.
+IMAGE_DEFAULTS: dict[str, dict[str, Any]] = {
+    "ppo": {"n_envs": 8},
+    "dqn": {"buffer_size": 1_000_000, "batch_size": 32, "optimize_memory_usage": True},
+}
+#: Modules an algorithm cannot do without.
+NEEDED = {
+    "ppo": ("actor", "critic"),
+    "dqn": ("q_network",),
+    "sac": ("actor", "qf1"),
+    "td3": ("actor", "qf1"),
+    "ddpg": ("actor", "qf1"),
+}
 TRUNK = "network"
-NATURE = (
-    "conv2d 32 k8 s4",
-    "relu",
-    "conv2d 64 k4 s2",
-    "relu",
-    "conv2d 64 k3 s1",
-    "relu",
-    "flatten",
-    "linear 512",
-    "relu",
-)
 
 
 def resolve(spec: RunSpec) -> RunSpec:
     """Fill in what the scripts do."""
     algorithm = spec.text("algorithm")
-    origin = f"CleanRL's {algorithm} script"
+    image = len(spec.observation_leaves) == 1 and spec.observation_leaves[0].is_image
+    origin = f"CleanRL's {algorithm}{'_atari' if image else ''} script"
+    if image:
+        spec = spec.filled(IMAGE_DEFAULTS.get(algorithm, {}), origin)
     spec = spec.filled(
         {
+            "n_envs": 1,
             **DEFAULTS[algorithm],
             "agents": 1,
-            "n_envs": 1,
             "vec_env": "dummy",
             "device": "cpu",
             "optimizer": "adam",
@@ -92,12 +98,23 @@ def _modules(spec: RunSpec) -> dict[str, tuple[str, ...]]:
         heads = {"actor": (*hidden, f"linear {width}"), "qf1": (*hidden, "linear 1")}
         if algorithm != "ddpg":
             heads["qf2"] = (*hidden, "linear 1")
-    return ({TRUNK: NATURE} if leaf.is_image else {}) | heads
+    return ({TRUNK: (*NATURE, f"linear {NATURE_WIDTH}", "relu")} if leaf.is_image else {}) | heads
 
 
 def place(spec: RunSpec) -> dict[str, Chain]:
     """The modules on their inputs: the trunk on the observation, heads on the trunk, Q heads on features and actions."""
     modules: dict[str, tuple[str, ...]] = dict(spec.need("network.modules"))
+    algorithm = spec.text("algorithm")
+    for name in NEEDED[algorithm]:
+        if name not in modules:
+            raise SpecError(
+                "network.modules", f"{algorithm} needs a module called {name!r}; given: {', '.join(modules)}"
+            )
+    if TRUNK in modules and algorithm not in ("ppo", "dqn"):
+        problem = "a shared trunk is planned for ppo and dqn only; give actor and critics layers of their own"
+        raise SpecError(
+            "network.modules", f"{algorithm} on images: {problem}" if "network.modules" not in spec else problem
+        )
     shape = _input_shape(spec)
     chains: dict[str, Chain] = {}
     if TRUNK in modules:
@@ -158,8 +175,9 @@ class Loop(Rehearsal):
         return created
 
     def act(self) -> None:
-        """One step of all environments."""
-        for run in self.forward(self.spec.q("n_envs"), (), grad=False):
+        """One step of all environments through the trunk, or through the first head without one."""
+        heads = () if TRUNK in self.chains else (next(iter(self.chains)),)
+        for run in self.forward(self.spec.q("n_envs"), heads, grad=False):
             self.autograd.drop(run)
 
 
@@ -229,11 +247,6 @@ class OffPolicyLoop(Loop):
 
     def __init__(self, spec: RunSpec, constants: Constants) -> None:
         super().__init__(spec, constants)
-        if TRUNK in self.chains and spec.text("algorithm") != "dqn":
-            raise SpecError(
-                "network.modules.network",
-                "a shared trunk is planned for ppo and dqn only; give each head its own layers",
-            )
         trunk = {name: chain for name, chain in self.chains.items() if name == TRUNK}
         self.nets = {
             name: Network(name=name, chains=trunk | {name: chain})
@@ -284,8 +297,8 @@ def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
 
 ADAPTER = Adapter(
     name="cleanrl",
-    title="CleanRL, or a loop of your own in its style",
     algorithms=tuple(DEFAULTS),
+    on_policy=ON_POLICY,
     resolve=resolve,
     rehearsal=rehearsal,
 )

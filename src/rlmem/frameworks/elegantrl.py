@@ -216,4 +216,6 @@ def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
     return (OnPolicyAgent if spec.text("algorithm") in ON_POLICY else OffPolicyAgent)(spec, constants)
 
 
-ADAPTER = Adapter(name="elegantrl", title="ElegantRL", algorithms=tuple(DEFAULTS), resolve=resolve, rehearsal=rehearsal)
+ADAPTER = Adapter(
+    name="elegantrl", algorithms=tuple(DEFAULTS), on_policy=ON_POLICY, resolve=resolve, rehearsal=rehearsal
+)

@@ -219,6 +219,4 @@ def _saved(chain: Chain) -> int:
     return own + (0 if chain.ops[-1].kind.saves_output else chain.out_floats)
 
 
-ADAPTER = Adapter(
-    name="swarm", title="A swarm in one vectorised environment", algorithms=("ppo",), resolve=resolve, rehearsal=Swarm
-)
+ADAPTER = Adapter(name="swarm", algorithms=("ppo",), on_policy=("ppo",), resolve=resolve, rehearsal=Swarm)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.errors import SpecError
 from rlmem.findings import Finding
 from rlmem.plan import Plan
 from rlmem.spec import RunSpec
@@ -29,14 +30,17 @@ class Context:
         return self.replan(self.asked.having(changes, f"remedy: {why}"))
 
     def saving(self, changes: Mapping[str, Any], why: str) -> int:
-        """Peak bytes saved on the device the change helps most; negative when it costs."""
-        after = self.changed(changes, why)
+        """Peak bytes saved on the device the change helps most; 0 when it saves nothing or cannot be planned."""
+        try:
+            after = self.changed(changes, why)
+        except SpecError:
+            return 0
         differences = [
             before.expected_bytes - (now.expected_bytes if now else 0)
             for before in self.plan.tops
             for now in (after.top(before.device),)
         ]
-        return max(differences, key=abs)
+        return max(*differences, 0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,10 +54,8 @@ class Rule:
     check: Callable[[Rule, Context], Iterator[Finding]]
 
     def finding(self, title: str, **more: Any) -> Finding:
-        """A finding of this rule; ``severity`` may be overridden for a milder case."""
-        return Finding(code=self.code, name=self.name, title=title, **{"severity": self.severity, **more})
-
-
-def as_changes(changes: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Changes as text, for the JSON contract and for people."""
-    return tuple((path, str(value)) for path, value in changes.items())
+        """A finding of this rule; ``severity`` may be overridden for a milder case, and ``changes`` is a mapping."""
+        changes = tuple(more.pop("changes", {}).items())
+        return Finding(
+            code=self.code, name=self.name, title=title, changes=changes, **{"severity": self.severity, **more}
+        )

@@ -17,13 +17,13 @@ from rlmem.schedule import schedule
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """Fires when more than one environment makes the two counts differ."""
-    plan = schedule(context.spec)
-    if plan is None or plan.save_timesteps is None or plan.n_envs < 2:
+    calls, n_envs = context.spec.get("checkpoint.save_freq"), context.spec.count("n_envs")
+    if not calls or n_envs < 2:
         return
-    wanted = (plan.save_calls or 0) // plan.n_envs
+    plan = schedule(context.spec)
+    every = f" ({plan.save_iterations:.3g} iterations)" if plan and plan.save_iterations else ""
     yield rule.finding(
-        f"save_freq {plan.save_calls:,} counts callback calls: a checkpoint every {plan.save_timesteps:,} "
-        f"timesteps ({plan.save_iterations:g} iterations)",
+        f"save_freq {calls:,} counts callback calls: a checkpoint every {calls * n_envs:,} timesteps{every}",
         location="checkpoint.save_freq",
-        remedy=f"save_freq={wanted:,} for one every {plan.save_calls:,} timesteps",
+        remedy=f"save_freq={max(calls // n_envs, 1):,} for one every {calls:,} timesteps",
     )

@@ -20,12 +20,12 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is over its limit."""
     for peak in context.plan.tops:
         if judge(peak) == "does-not-fit":
-            change, remedy = largest_that_fits(context, knob_for(context, peak.device))
+            change, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
             saves = context.saving(change, "largest that fits") if change else None
             yield rule.finding(
                 f"{peak.device.upper()} {sentence(peak)}",
-                saves_bytes=saves,
+                saves_bytes=saves or None,
                 location=peak.phase,
                 remedy=remedy,
-                changes=tuple((k, str(v)) for k, v in change.items()),
+                changes=change,
             )

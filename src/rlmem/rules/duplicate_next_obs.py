@@ -17,7 +17,10 @@ from collections.abc import Iterator
 
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.refusals import sharing_refused
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
+from rlmem.units import MIB
+
+WORTH_BYTES = 16 * MIB
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -26,6 +29,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         return
     changes = {"optimize_memory_usage": True, "handle_timeout_termination": False}
     saves = context.saving(changes, "next observations once")
+    if saves < WORTH_BYTES:
+        return
     reason = sharing_refused(context.spec)
     if reason:
         remedy = f"use a buffer that stores next observations once; the framework's own option is refused: {reason}"
@@ -36,8 +41,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         )
     yield rule.finding(
         "next observations are stored in an array of their own",
-        saves_bytes=saves,
+        saves_bytes=saves or None,
         location="replay.next_observations",
         remedy=remedy,
-        changes=as_changes(changes),
+        changes={} if reason else changes,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -21,8 +21,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     saves = context.saving(changes, "no evaluation environment")
     yield rule.finding(
         "the evaluation callback is created but never passed to learn(): no evaluation happens",
-        saves_bytes=saves if saves > 0 else None,
+        saves_bytes=saves or None,
         location="eval.attached",
         remedy="add it to the callback list, or remove it with its environment",
-        changes=as_changes(changes),
+        changes=changes,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -24,8 +24,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     changes = {"eval.n_envs": 1}
     yield rule.finding(
         f"{evaluation} evaluation environments stand beside {training} training ones for the whole run",
-        saves_bytes=context.saving(changes, "one evaluation environment"),
+        saves_bytes=context.saving(changes, "one evaluation environment") or None,
         location="eval.n_envs",
         remedy="one evaluation environment is enough for a mean over episodes",
-        changes=as_changes(changes),
+        changes=changes,
     )

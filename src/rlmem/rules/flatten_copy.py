@@ -25,11 +25,12 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     update = context.plan.ledger.only(phase="update", component="rollout.flatten-copy")
     if update.nbytes < WORTH_BYTES:
         return
-    changes = {"n_envs": 1, "n_steps": context.spec.count("n_steps") * context.spec.count("n_envs")}
-    saves = context.saving(changes, "one environment, the same samples")
+    changes = {"rollout.flatten_copy": False}
+    saves = context.saving(changes, "no flatten copy")
     yield rule.finding(
         f"the update starts by flattening the rollout into a second copy ({format_size(update.nbytes)})",
-        saves_bytes=saves if saves > 0 else None,
+        saves_bytes=saves or None,
         location="rollout.flatten-copy",
-        remedy="shorter rollouts, or a rollout buffer that indexes without flattening",
+        remedy="a rollout buffer that indexes without flattening; shorter rollouts make the copy smaller",
+        changes=changes,
     )

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 from rlmem.spaces import Box, DictSpace, Space, describe_space
 
 
@@ -28,10 +28,10 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     if saves > 0:
         yield rule.finding(
             "float64 observations are stored, and the network uses float32",
-            saves_bytes=saves,
+            saves_bytes=saves or None,
             location="observation",
             remedy="cast observations to float32 in a wrapper",
-            changes=as_changes(changes),
+            changes=changes,
         )
 
 

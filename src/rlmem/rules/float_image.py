@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
+from rlmem.schedule import schedule
 from rlmem.spaces import Box, DictSpace, Space, describe_space
 
 FIXED = "2.9.2"
@@ -25,35 +26,44 @@ _IMAGE_RANK = 3
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """Converted by the framework, or declared as floats."""
     spec = context.spec
-    images = any(leaf.is_image for leaf in spec.observation_leaves)
-    stored = [
-        e for e in context.plan.ledger.only(component="rollout.observations").entries if "float32" in str(e.origin)
-    ]
-    if images and stored and spec.text("framework.name") == "sb3":
+    if _stored_wide(context):
         changes = {"framework.version": FIXED}
-        yield rule.finding(
-            f"sb3 {spec.text('framework.version')} stores uint8 rollout images as float32, four times the bytes",
-            saves_bytes=context.saving(changes, "dtype of the space"),
-            location="framework.version",
-            remedy="upgrade stable-baselines3 to 2.7.1 or newer",
-            changes=as_changes(changes),
-        )
-    elif images and stored:
-        yield rule.finding(
-            "uint8 images are kept in a float32 rollout, four times the bytes",
-            location="rollout.observations",
-            remedy="allocate the rollout with dtype=torch.uint8",
-        )
+        saves = context.saving(changes, "dtype of the space") if spec.text("framework.name") == "sb3" else 0
+        if saves:
+            yield rule.finding(
+                f"sb3 {spec.text('framework.version')} stores uint8 rollout images as float32, four times the bytes",
+                saves_bytes=saves,
+                location="framework.version",
+                remedy="upgrade stable-baselines3 to 2.7.1 or newer",
+                changes=changes,
+            )
+        else:
+            yield rule.finding(
+                "uint8 images are kept in a float32 rollout, four times the bytes",
+                location="rollout.observations",
+                remedy="allocate the rollout with dtype=torch.uint8",
+            )
     declared = context.asked.get("observation")
     if declared is not None and (better := _as_uint8(declared)) != declared:
         change = {"observation": describe_space(better)}
         yield rule.finding(
             "an image is declared as a float Box, four or eight times the bytes of uint8",
-            saves_bytes=context.saving(change, "uint8 images"),
+            saves_bytes=context.saving(change, "uint8 images") or None,
             location="observation",
             remedy="declare a uint8 Box and normalise in the network",
-            changes=as_changes(change),
+            changes=change,
         )
+
+
+def _stored_wide(context: Context) -> bool:
+    """Whether an image takes more bytes in the rollout than the space says."""
+    for leaf in context.spec.observation_leaves:
+        name = f"rollout.observations[{leaf.name}]" if leaf.name else "rollout.observations"
+        held = context.plan.ledger.only(phase="collect", component=name).nbytes
+        steps = schedule(context.spec)
+        if leaf.is_image and steps and held > steps.samples * leaf.nbytes:
+            return True
+    return False
 
 
 def _as_uint8(space: Space) -> Space:

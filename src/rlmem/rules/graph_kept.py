@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -23,8 +23,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     changes = {"rollout.keeps_graph": False}
     yield rule.finding(
         "collection runs with gradients on and keeps the graph of every step",
-        saves_bytes=context.saving(changes, "no_grad"),
+        saves_bytes=context.saving(changes, "no_grad") or None,
         location="rollout.keeps_graph",
         remedy="wrap collection in torch.no_grad()",
-        changes=as_changes(changes),
+        changes=changes,
     )

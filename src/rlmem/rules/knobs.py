@@ -25,15 +25,17 @@ def knob_for(context: Context, device: str) -> str:
     return main_knob(context.spec)
 
 
-def largest_that_fits(context: Context, knob: str) -> tuple[dict[str, Any], str | None]:
-    """The change and the sentence for the largest value of a knob that fits, upper bound included."""
-    found: Capacity = largest(context.asked, knob, context.replan)
+def largest_that_fits(context: Context, knob: str, device: str | None = None) -> tuple[dict[str, Any], str | None]:
+    """The change and the sentence for the largest value of a knob that fits a device, or all, upper bound included."""
+    found: Capacity = largest(context.asked, knob, context.replan, device=device)
     now = context.spec.count(knob)
     if found.value is None:
         if found.unlimited:
             return {}, None
         return {}, f"no value of {knob} makes it fit"
     value = rounded_down(found.value)
+    if value == now:
+        return {}, None
     direction = "up to" if value > now else "at most"
     return {knob: value}, f"{knob} {direction} {format_count(value)} fits (now {format_count(now)})"
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -30,8 +30,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     )
     yield rule.finding(
         f"the rollout is {what}",
-        saves_bytes=saves if saves > 0 else None,
+        saves_bytes=saves or None,
         location="rollout.store",
         remedy="allocate the rollout once and write rows into it",
-        changes=as_changes(changes),
+        changes=changes,
     )

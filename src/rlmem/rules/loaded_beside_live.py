@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -23,8 +23,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     changes = {"resume.replay_buffer": "into-new"}
     yield rule.finding(
         "a saved replay buffer is loaded beside a live one: two whole buffers at once",
-        saves_bytes=context.saving(changes, "load into a new model"),
+        saves_bytes=context.saving(changes, "load into a new model") or None,
         location="resume.replay_buffer",
         remedy="load into a freshly built model, before any step is taken",
-        changes=as_changes(changes),
+        changes=changes,
     )

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -26,8 +26,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     shared = window.length - window.step
     yield rule.finding(
         f"consecutive windows share {shared} of {window.length} samples and are stored whole",
-        saves_bytes=saves,
+        saves_bytes=saves or None,
         location="history",
         remedy="store the stream once and cut windows out of it per minibatch",
-        changes=as_changes(changes),
+        changes=changes,
     )

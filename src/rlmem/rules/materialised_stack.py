@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -27,8 +27,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     if saves > 0:
         yield rule.finding(
             f"each frame is stored {stack} times because stacks of {stack} are stored whole",
-            saves_bytes=saves,
+            saves_bytes=saves or None,
             location="frame_stack",
             remedy="store single frames and stack them when sampling",
-            changes=as_changes(changes),
+            changes=changes,
         )

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from rlmem.findings import Finding
+from rlmem.frameworks import OFF_POLICY_ONLY, ON_POLICY_ONLY
 from rlmem.rules.base import Context, Rule
 from rlmem.spec import RunSpec
 
@@ -35,7 +36,7 @@ SETTINGS: tuple[tuple[str, Callable[[RunSpec], bool], str], ...] = (
         "no worker processes are started here; workers would be processes, each with its own interpreter",
     ),
     ("thread_num", lambda spec: True, "threads reserve stacks, they do not fill them"),
-    ("empty_cache", _on_cpu, "torch's caching allocator holds VRAM; emptying it does not lower RSS"),
+    ("empty_cache", lambda spec: True, "torch's caching allocator holds VRAM; emptying it does not lower RSS"),
     ("pytorch_cuda_alloc_conf", _on_cpu, "it configures the CUDA allocator; this run is on the CPU"),
     ("pin_memory", _on_cpu, "pinned memory is only used for copies to a GPU"),
 )
@@ -48,6 +49,12 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         if setting in given and idle(context.spec):
             yield rule.finding(
                 f"{given[setting]} has no memory effect: {why}", saves_bytes=0, location=f"settings.{given[setting]}"
+            )
+    kind = "on-policy" if _on_policy(context.spec) else "off-policy"
+    for path in (*OFF_POLICY_ONLY, *ON_POLICY_ONLY):
+        if path in context.asked and path not in context.spec and not context.asked.origin(path).startswith("remedy"):
+            yield rule.finding(
+                f"{path} has no memory effect: {context.spec.text('algorithm')} is {kind}", saves_bytes=0, location=path
             )
     if _on_policy(context.spec) and context.spec.flag("checkpoint.save_replay_buffer"):
         yield rule.finding(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 
 #: More episodes per rollout than this, or fewer than its inverse, is worth a remark.
 FAR = 5
@@ -24,14 +24,14 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     if not length or not steps or "buffer_size" in context.spec:
         return
     if steps > FAR * length:
-        shorter = max(2 * length // 256 * 256, 256)
+        shorter = 2 * length // 256 * 256 if length >= 256 else 2 * length
         changes = {"n_steps": shorter}
         yield rule.finding(
             f"a rollout of {steps:,} steps spans {steps / length:.1f} episodes of {length:,} steps",
-            saves_bytes=max(context.saving(changes, "shorter rollout"), 0) or None,
+            saves_bytes=context.saving(changes, "shorter rollout") or None,
             location="n_steps",
             remedy=f"n_steps={shorter:,} is about two episodes; learning changes, so try it",
-            changes=as_changes(changes),
+            changes=changes,
         )
     elif steps * FAR < length:
         yield rule.finding(

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 from rlmem.units import MIB
 
 WORTH_BYTES = 4 * MIB
@@ -26,11 +26,10 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     changes = {"network.share_features_extractor": True}
     saves = context.saving(changes, "one extractor")
     if saves > WORTH_BYTES:
-        copies = 4 if spec.text("algorithm") in ("td3", "ddpg") else 3
         yield rule.finding(
-            f"{copies} networks each own a feature extractor",
-            saves_bytes=saves,
+            "actor, critic and targets each own a feature extractor",
+            saves_bytes=saves or None,
             location="network.share_features_extractor",
             remedy="share_features_extractor=True in policy_kwargs (learning changes)",
-            changes=as_changes(changes),
+            changes=changes,
         )

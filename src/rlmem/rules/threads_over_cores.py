@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule, as_changes
+from rlmem.rules.base import Context, Rule
 from rlmem.units import format_size
 
 
@@ -29,5 +29,5 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         saves_bytes=max(saves, 0),
         location="threads",
         remedy=f"torch.set_num_threads({cores}), for speed rather than memory",
-        changes=as_changes(changes),
+        changes=changes,
     )

@@ -20,5 +20,5 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is close to its limit."""
     for peak in context.plan.tops:
         if judge(peak) == "tight":
-            _, remedy = largest_that_fits(context, knob_for(context, peak.device))
+            _, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
             yield rule.finding(f"{peak.device.upper()} {sentence(peak)}", location=peak.phase, remedy=remedy)

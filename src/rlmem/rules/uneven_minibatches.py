@@ -11,6 +11,7 @@ Reference: SB3's own warning in PPO.__init__; oneDNN#489 for the buffers.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from math import isqrt
 
 from rlmem.findings import Finding
 from rlmem.rules.base import Context, Rule
@@ -21,10 +22,19 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """Fires on a remainder."""
     plan = schedule(context.spec)
     if plan and plan.remainder:
-        nearest = max(size for size in range(1, plan.batch + 1) if plan.samples % size == 0)
+        nearest = _divisor_near(plan.samples, plan.batch)
         yield rule.finding(
             f"{plan.samples:,} samples are not a multiple of batch_size {plan.batch:,}: "
             f"the last minibatch has {plan.remainder:,}",
             location="batch_size",
-            remedy=f"batch_size={nearest:,} divides the rollout",
+            remedy=f"batch_size={nearest:,} divides the rollout"
+            if nearest
+            else "choose n_steps × n_envs with a divisor near it",
         )
+
+
+def _divisor_near(samples: int, batch: int) -> int | None:
+    """The divisor of ``samples`` nearest to ``batch``, if one lies within a factor of two."""
+    small = [size for size in range(1, isqrt(samples) + 1) if samples % size == 0]
+    near = [size for half in small for size in (half, samples // half) if batch <= 2 * size <= 4 * batch]
+    return min(near, key=lambda size: abs(size - batch), default=None)

@@ -8,11 +8,12 @@ Use instead: remove the key from the observation space, so that no array is made
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from rlmem.findings import Finding
 from rlmem.rules.base import Context, Rule
-from rlmem.spaces import Box, DictSpace, describe_space, nbytes
+from rlmem.spaces import DictSpace, describe_space, nbytes
 from rlmem.units import format_size
 
 
@@ -25,18 +26,15 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         kept = tuple((name, sub) for name, sub in space.spaces if name != key)
         if len(kept) == len(space.spaces) or not kept:
             continue
-        smaller = kept[0][1] if len(kept) == 1 and isinstance(kept[0][1], Box) else DictSpace(spaces=kept)
-        changes = {
-            "observation": describe_space(smaller),
-            "unused_keys": None,
-            "network.extractor": None,
-            "network.fusion": None,
-        }
+        changes: dict[str, Any] = {"observation": describe_space(DictSpace(spaces=kept)), "unused_keys": None}
+        extractor = context.asked.get("network.extractor")
+        if isinstance(extractor, Mapping):
+            changes["network.extractor"] = {name: list(layers) for name, layers in extractor.items() if name != key}
         saves = context.saving(changes, f"no {key}")
         size = format_size(nbytes(dict(space.spaces)[key]))
         yield rule.finding(
             f"{key!r} is stored with every transition ({size}) and never used",
-            saves_bytes=saves,
+            saves_bytes=saves or None,
             location=f"observation.{key}",
             remedy=f"remove {key!r} from the observation space",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlmem.frameworks.base import Adapter
-from rlmem.frameworks.sb3.defaults import ALGORITHMS, is_on_policy, resolve
+from rlmem.frameworks.sb3.defaults import ALGORITHMS, ON_POLICY, is_on_policy, resolve
 from rlmem.frameworks.sb3.off_policy import OffPolicy
 from rlmem.frameworks.sb3.on_policy import OnPolicy
 from rlmem.frameworks.sb3.refusals import refusals
@@ -19,8 +19,8 @@ def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
 
 ADAPTER = Adapter(
     name="sb3",
-    title="Stable-Baselines3 and sb3-contrib",
     algorithms=tuple(ALGORITHMS),
+    on_policy=ON_POLICY,
     resolve=resolve,
     rehearsal=rehearsal,
     refusals=refusals,

@@ -104,6 +104,7 @@ def resolve(spec: RunSpec) -> RunSpec:
     nature = spec.get("network.extractor") == "nature"
     spec = spec.filled({"network.net_arch": _net_arch(algorithm, nature=nature)}, origin)
     if is_on_policy(spec):
+        spec = spec.filled({"rollout.flatten_copy": spec.count("n_envs") > 1}, f"{origin}: a view for one environment")
         return spec.filled({"batch_size": spec.count("n_steps") * spec.count("n_envs")}, f"{origin}: the whole rollout")
     return spec.filled(
         {

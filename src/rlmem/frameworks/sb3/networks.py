@@ -11,7 +11,7 @@ from rlmem.frameworks.sb3.defaults import channels_first, is_image
 from rlmem.frameworks.sb3.storage import action_leaf
 from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.learner import Network
-from rlmem.spaces import Box, Leaf
+from rlmem.spaces import Box, Leaf, MultiBinary
 from rlmem.spec import RunSpec
 
 NATURE = ("conv2d 32 k8 s4", "relu", "conv2d 64 k4 s2", "relu", "conv2d 64 k3 s1", "relu", "flatten")
@@ -111,8 +111,9 @@ def arch(spec: RunSpec, head: str) -> tuple[int, ...]:
 
 
 def action_outputs(spec: RunSpec) -> int:
-    """Outputs of the policy head: one per dimension, or one logit per choice."""
-    return action_leaf(spec).width
+    """Outputs of the policy head: one per dimension, or one logit per choice (masking takes two per bit)."""
+    both = spec.text("algorithm") == "maskable_ppo" and isinstance(spec.need("action"), MultiBinary)
+    return action_leaf(spec).width * (2 if both else 1)
 
 
 def on_policy(spec: RunSpec) -> tuple[Network, ...]:

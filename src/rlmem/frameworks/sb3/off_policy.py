@@ -18,7 +18,7 @@ from rlmem.quantity import Quantity
 
 #: Pairwise tensors of the quantile Huber loss that live at once, forward and backward together: differences, absolute,
 #: squared and halved, shifted, chosen, signs, weights, product, and the gradients on the way back.
-QUANTILE_TENSORS = 10
+QUANTILE_TENSORS = 7
 
 
 class OffPolicy(Rehearsal):
@@ -130,7 +130,11 @@ class OffPolicy(Rehearsal):
         if self.algorithm == "tqc":
             targets = own * self.spec.count("network.n_critics") - 2 * self.spec.count("network.n_critics")
             own *= self.spec.count("network.n_critics")
-        return [self.autograd.tensor("learner.loss", batch, QUANTILE_TENSORS * own * targets, "pairwise quantiles")]
+        # One block each: whether the heap or the kernel serves a tensor depends on its own size.
+        return [
+            self.autograd.tensor("learner.loss", batch, own * targets, "pairwise quantiles")
+            for _ in range(QUANTILE_TENSORS)
+        ]
 
     def _actor_critic_step(self) -> None:
         batch, actor, critic = self.batch(), self.nets["actor"], self.nets["critic"]

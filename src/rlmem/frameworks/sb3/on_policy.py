@@ -15,7 +15,7 @@ from rlmem.model.tape import Block
 from rlmem.quantity import Quantity
 from rlmem.spec import RunSpec
 
-#: Arrays `get()` flattens; rewards and episode starts stay as they are (recurrent buffers flatten those too).
+#: Arrays `get()` flattens; rewards stay as they are, and episode starts too unless the policy is recurrent.
 FLATTENED = (
     "observations",
     "actions",
@@ -87,7 +87,7 @@ class OnPolicy(Rehearsal):
 
     def _flatten(self) -> None:
         """`swap_and_flatten` copies each array when n_envs > 1 (a view for one env); the old array goes right after."""
-        if self.spec.count("n_envs") == 1:
+        if not self.spec.flag("rollout.flatten_copy"):
             return
         store = self.stores[0]
         for array in store.arrays:

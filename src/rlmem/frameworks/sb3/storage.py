@@ -37,7 +37,7 @@ def action_leaf(spec: RunSpec) -> Leaf:
 def stored_values(spec: RunSpec, leaf: Leaf) -> int:
     """Values of one observation that a row holds: all of it, its newest frame, or the newest samples of a window."""
     storage, window = spec.get("storage", "plain"), spec.window
-    if storage == "frames-once":
+    if storage == "frames-once" and leaf.dtype not in ("int64", "int8"):
         return prod(leaf.shape) // int(spec.get("frame_stack", 1))
     if storage == "stream":
         if window is None:
@@ -57,7 +57,7 @@ def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
     # float64 actions are cast to float32, everything else keeps the space's dtype (_maybe_cast_dtype).
     action_dtype = "float32" if action.dtype == "float64" else action.dtype
     why = spec.origin("observation")
-    once = spec.get("storage", "plain") != "plain"
+    shared = spec.flag("optimize_memory_usage") or spec.get("storage") == "stream"
     arrays = [
         Array(
             name=keyed(spec, "observations", leaf),
@@ -68,12 +68,12 @@ def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
         )
         for leaf in spec.observation_leaves
     ]
-    if not (spec.flag("optimize_memory_usage") or once):
+    if not shared:
         arrays += [
             Array(
                 name=keyed(spec, "next_observations", leaf),
                 rows=slots,
-                row_values=prod(leaf.shape),
+                row_values=stored_values(spec, leaf),
                 dtype=leaf.dtype,
                 why=why,
             )
