@@ -56,7 +56,6 @@ FIELDS: tuple[Field, ...] = (
     _field("total_timesteps", "count", "Length of the run, in environment steps over all environments."),
     _field("episode_length", "count", "Typical episode length, in steps."),
     _field("replay.kind", "choice", "Replay variant.", choices=("plain", "her", "n-step", "prioritised")),
-    _field("replay.n_step", "count", "Steps of an n-step return."),
     _field(
         "storage",
         "choice",

@@ -61,11 +61,15 @@ class Plan:
 
     @property
     def deciding(self) -> Peak:
-        """The device that decides the verdict: the one with the largest share of its limit, else RAM."""
-        limited = [peak for peak in self.tops if peak.limit_bytes]
-        if not limited:
-            return self.tops[0]
-        return max(limited, key=lambda peak: peak.expected_bytes / (peak.limit_bytes or 1))
+        """The device that decides: the worst verdict, then the largest share of its limit; RAM without limits."""
+        order = ("does-not-fit", "tight", "fits", "unknown")
+        return min(self.tops, key=lambda peak: (order.index(judge(peak)), -peak.high_bytes / (peak.limit_bytes or 1)))
+
+    @property
+    def exit_code(self) -> int:
+        """1 when the run does not fit, or when a finding says that it will not work as described."""
+        broken = any(finding.severity == "error" for finding in self.findings)
+        return 1 if self.verdict == "does-not-fit" or broken else 0
 
 
 def judge(peak: Peak) -> str:
@@ -89,7 +93,7 @@ def sentence(peak: Peak) -> str:
     if peak.limit_bytes is None:
         return f"{text} in {peak.phase}: no limit known for {peak.device.upper()}"
     text += f" of {format_size(peak.limit_bytes)} in {peak.phase}"
-    spare = peak.limit_bytes - peak.expected_bytes
+    spare = peak.spare_bytes or 0
     match judge(peak):
         case "does-not-fit":
             return f"{text}: does not fit, {format_size(-spare)} too much"

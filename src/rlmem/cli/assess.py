@@ -33,7 +33,7 @@ def command(
       rlmem assess pyboy-ppo --ram 32GB --vram 16GB --format markdown
       rlmem assess run.yaml --json
 
-    Exits 1 when the run does not fit.
+    Exits 1 when the run does not fit or will not work as described.
     """
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.render import render_view
@@ -42,4 +42,5 @@ def command(
     wanted = chosen_format(format_, output, as_json=as_json)
     document = assessment_document(load(target, sets), make_planner(ram, vram, machine, python))
     emit(render_view(document, assessment_view, wanted, output), output)
-    return 1 if document["plan"]["verdict"] == "does-not-fit" else 0
+    broken = any(finding["severity"] == "error" for finding in document["plan"]["findings"])
+    return 1 if document["plan"]["verdict"] == "does-not-fit" or broken else 0

@@ -41,7 +41,7 @@ def command(
       rlmem plan pidog-sac --why replay.observations
       rlmem plan drone-swarm --machine laptop-16gb
 
-    Exits 1 when the run does not fit.
+    Exits 1 when the run does not fit, or will not work as described (a finding of severity error).
     """
     from rlmem.report.document import plan_document
     from rlmem.report.render import render_view
@@ -53,7 +53,7 @@ def command(
     plan = planner.plan(load(target, sets))
     document = plan_document(plan)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
-    return 1 if plan.verdict == "does-not-fit" else 0
+    return plan.exit_code
 
 
 def _why(document: dict[str, Any], component: str, wanted: str, output: Path | None) -> str:

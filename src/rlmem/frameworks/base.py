@@ -17,6 +17,7 @@ class Refusal:
     reason: str
     location: str
     remedy: str
+    severity: str = "error"
 
 
 def _nothing(spec: RunSpec) -> tuple[Refusal, ...]:

@@ -25,11 +25,6 @@ class Pass:
     extras: list[Block | None] = field(default_factory=list)
     source: Block | None = None
 
-    @property
-    def output(self) -> Block | None:
-        """The block of the last tensor, when the pass owns it."""
-        return self.tensors[-1] if self.tensors else None
-
 
 class Autograd:
     """Plays passes for one learner: one device, one width of a value."""

@@ -83,4 +83,10 @@ class Learner:
 
 
 def _count(network: Network) -> Quantity:
-    return Quantity.of(network.parameters, f"{network.name} parameters", "layer shapes")
+    parts = (
+        f"{name} [{' · '.join(op.layer.text for op in chain.ops)}] {chain.parameters:,}"
+        for name, chain in network.chains.items()
+        if chain.parameters
+    )
+    loose = f" + {network.loose:,} loose values" if network.loose else ""
+    return Quantity.of(network.parameters, f"{network.name} parameters", "; ".join(parts) + loose)

@@ -22,7 +22,7 @@ class Runtime:
         self.tape, self.constants, self.device = tape, constants, device
 
     def imports(self, packages: tuple[str, ...], *, process: str = "main") -> None:
-        """The interpreter and what it imports, in order; a package without a constant is named, not guessed at."""
+        """The interpreter and what it imports, in order; a package nobody measured gets a wide assumed range."""
         self._constant("runtime.interpreter", "interpreter", process)
         for package in packages:
             self._constant("runtime.imports", f"import.{package}", process)

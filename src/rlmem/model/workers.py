@@ -8,7 +8,7 @@ from typing import Any
 from rlmem.model.constants import Constants
 from rlmem.model.tape import Tape
 from rlmem.quantity import Quantity, total
-from rlmem.spaces import DTYPES, leaves, nbytes
+from rlmem.spaces import DTYPES, nbytes
 from rlmem.spec import RunSpec
 
 
@@ -42,11 +42,6 @@ class Envs:
         count, how = ("n_envs", "vec_env") if group == "workers" else ("eval.n_envs", "eval.vec_env")
         self.n_envs = spec.q(count)
         self.kind = str(spec.get(how, "dummy"))
-
-    @property
-    def processes(self) -> int:
-        """Worker processes beside the main one."""
-        return self.n_envs.value if self.kind == "subproc" else 0
 
     def build(self, imports: tuple[str, ...]) -> None:
         """The environments themselves, the processes around them and the wrappers' own copies."""
@@ -96,11 +91,3 @@ class Envs:
             # A step's observation is pickled in the worker and unpickled here: a copy on each side.
             amount = 2 * self.n_envs * one
             self.tape.alloc(f"{self.group}.pipes", amount.between(0, 1, "lives only during a step"), basis="derived")
-
-
-def observation_bytes(spec: RunSpec) -> Quantity:
-    """Bytes of one observation as the space says."""
-    parts = " + ".join(
-        f"{leaf.name or 'observation'} {list(leaf.shape)} {leaf.dtype}" for leaf in leaves(spec.observation, "")
-    )
-    return Quantity.of(nbytes(spec.observation), "observation bytes", f"{parts}, {spec.origin('observation')}")

@@ -33,7 +33,7 @@ ASSESSMENT_SCHEMA = "rlmem.assessment/1"
 STEPS = (0.25, 0.5, 1.0, 1.5, 2.0, 4.0)
 NO_EFFECT = "MEM901"
 #: A plan's settings that explain themselves elsewhere in the document.
-_LONG = ("observation", "action", "network.extractor", "network.modules", "env.state", "settings", "about")
+_LONG = ("about",)
 
 
 def assessment_document(spec: RunSpec, planner: Planner) -> dict[str, Any]:
@@ -240,11 +240,7 @@ def _logic_section(plan: Mapping[str, Any]) -> Section:
     found = plan["schedule"]
     items = [
         Item(lead="samples", text=f"{found['samples_per_iteration']:,} per iteration (n_steps × n_envs × agents)"),
-        Item(
-            lead="updates",
-            text=f"{found['minibatches_per_epoch']:,} minibatches of {found['batch_size']:,} × {found['epochs']} epochs = "
-            f"{found['updates_per_iteration']:,} gradient steps per iteration",
-        ),
+        Item(lead="updates", text=_updates(found)),
     ]
     if found["last_minibatch"] != found["batch_size"]:
         items.append(
@@ -265,6 +261,15 @@ def _logic_section(plan: Mapping[str, Any]) -> Section:
             )
         )
     return Section(title="Logic checks", items=tuple(items))
+
+
+def _updates(found: Mapping[str, Any]) -> str:
+    samples, batch, epochs = found["samples_per_iteration"], found["batch_size"], found["epochs"]
+    steps = f"{found['updates_per_iteration']:,} gradient steps per iteration"
+    if found["with_replacement"]:
+        return f"{samples:,} samples × {epochs} / batches of {batch:,}, drawn with replacement = {steps}"
+    count = found["minibatches_per_epoch"]
+    return f"{count:,} minibatch{'es' if count > 1 else ''} of {batch:,} × {epochs} epoch{'s' if epochs > 1 else ''} = {steps}"
 
 
 def _check_section(plan: Mapping[str, Any]) -> Section:

@@ -86,6 +86,7 @@ def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) 
         "largest": found.value,
         "largest_safe": safe.value,
         "unlimited": found.unlimited,
+        "needs": {top.device: top.expected_bytes for top in found.plan.tops} if found.plan and found.value else {},
         "verdicts": {str(value): verdict for value, verdict in verdicts.items()},
     }
 
@@ -156,12 +157,14 @@ def _machines_table(document: dict[str, Any], path: str) -> Table:
             else "none fits"
             for key in ("largest", "largest_safe")
         ]
-        rows.append((machine["name"], ", ".join(limits) or "no limit known", *cells))
+        needs = ", ".join(f"{format_size(size)} {device.upper()}" for device, size in machine["needs"].items())
+        rows.append((machine["name"], ", ".join(limits) or "no limit known", *cells, needs))
     columns = (
         Column(title="machine", right=False),
         Column(title="limit", right=False),
         Column(title=f"largest {path}"),
         Column(title="safe (upper bound)"),
+        Column(title="needs, at the largest"),
     )
     return Table(title="", columns=columns, rows=tuple(rows))
 

@@ -93,6 +93,7 @@ def _schedule(plan: Plan) -> dict[str, Any] | None:
         "minibatches_per_epoch": found.minibatches,
         "last_minibatch": found.remainder or found.batch,
         "epochs": found.epochs,
+        "with_replacement": found.with_replacement,
         "updates_per_iteration": found.updates,
         "iterations": found.iterations,
         "checkpoint_timesteps": found.save_timesteps,
@@ -120,6 +121,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
     "integer": (int,),
+    "number": (int, float),
     "null": (type(None),),
 }
 
@@ -183,7 +185,8 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             "summary": {"type": "array", "items": _TEXT},
             "peaks": {
                 "type": "array",
-                "description": "one row per device and phase, each device's largest phase first",
+                "description": "one row per device and phase, each device's largest phase first; low_bytes is the largest lower "
+                "bound over the moments of the phase, so it can exceed the sum of its entries' own",
                 "items": _object(
                     {
                         "device": {"enum": list(DEVICES)},
@@ -230,7 +233,25 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                     }
                 ),
             },
-            "schedule": {"type": ["object", "null"]},
+            "schedule": {
+                "type": ["object", "null"],
+                "description": "the training loop of an on-policy run; null for others",
+                "properties": {
+                    name: {"type": ["number", "boolean", "null"]}
+                    for name in (
+                        "samples_per_iteration",
+                        "batch_size",
+                        "minibatches_per_epoch",
+                        "last_minibatch",
+                        "epochs",
+                        "with_replacement",
+                        "updates_per_iteration",
+                        "iterations",
+                        "checkpoint_timesteps",
+                        "checkpoint_iterations",
+                    )
+                },
+            },
         },
         optional=("schedule", "summary", "rlmem"),
     ),

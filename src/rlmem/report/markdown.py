@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rlmem.report.view import Item, Section, Table, View
@@ -11,13 +12,18 @@ _MARKS = {"good": "✅", "warn": "⚠️", "bad": "❌", "plain": "ℹ️"}
 
 def render(view: View) -> str:
     """The whole view."""
-    lines = [f"# {view.title}", ""]
+    lines = [f"# {_plain(view.title)}", ""]
     for text, tone in view.verdict:
         lines += [f"**{_MARKS[tone]} {text}**", ""]
     for section in view.sections:
         lines += _section(section)
     lines += [f"<sub>{note}</sub>  " for note in view.notes]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _plain(text: str) -> str:
+    """Text of the user's as text, not as Markdown or HTML."""
+    return re.sub(r"([<\[\]!])", r"\\\1", text)
 
 
 def _section(section: Section) -> Iterator[str]:
@@ -41,8 +47,8 @@ def table_lines(table: Table) -> Iterator[str]:
         bold = index >= len(table.rows) - table.footers
         yield "| " + " | ".join(f"**{_cell(c)}**" if bold and c else _cell(c) for c in row) + " |"
     yield ""
-    if table.note:
-        yield from (table.note, "")
+    for line in table.note.splitlines():
+        yield from (line, "")
 
 
 def _cell(text: str) -> str:

@@ -73,8 +73,8 @@ def _draw_table(table: Table, console: Console) -> None:
             *(Text(cell) for cell in row), style="dim" if footer and row[0] == "range" else "bold" if footer else None
         )
     console.print(Padding(drawn, (0, 0, 0, 2)))
-    if table.note:
-        console.print(Padding(Text(table.note, style="dim"), (0, 0, 0, 2)))
+    for line in table.note.splitlines():
+        console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
 
 
 def _draw_item(item: Item, console: Console) -> None:

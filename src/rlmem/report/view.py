@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlmem.ledger import PHASES
+from rlmem.ledger import PHASES, Peak
+from rlmem.plan import judge, sentence
 from rlmem.units import format_size
 
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002
-TONES = ("good", "warn", "bad", "plain")
+DOES_NOT_FIT = "MEM001"
+PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
 _VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
@@ -77,6 +79,8 @@ def plan_view(document: Mapping[str, Any]) -> View:
         sections.append(Section(title="Findings", items=finding_items(document)))
     target, machine = document["target"], document["machine"]
     sources = [text for text in (machine["ram_source"], machine["vram_source"]) if text]
+    if machine["unified"] and target["spec"].get("device") == "cuda":
+        sources.append("one pool; figures measured with CUDA stand in for this machine's GPU")
     notes = (
         f"limit: {'; '.join(sources) if sources else 'none known'}",
         "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
@@ -90,16 +94,26 @@ def _title(target: Mapping[str, Any]) -> str:
 
 
 def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """The verdict first, one sentence per device, each with its tone."""
-    overall = _VERDICT_TONE[document["verdict"]]
-    lines = document["summary"]
-    return tuple((text, overall if len(lines) == 1 else _tone_of(text)) for text in lines)
+    """What will not work first, then one sentence per device, each with its tone."""
+    broken = [f for f in document["findings"] if f["severity"] == "error" and f["code"] != DOES_NOT_FIT]
+    refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
+    tops = [peak for peak in document["peaks"] if peak["is_peak"]]
+    peaks = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in tops]
+    return (*refused, *((f"{peak.device.upper()} {sentence(peak)}", _VERDICT_TONE[judge(peak)]) for peak in peaks))
 
 
-def _tone_of(text: str) -> str:
-    if "does not fit" in text:
-        return "bad"
-    return "warn" if "tight" in text or "no limit known" in text else "good"
+def spread(document: Mapping[str, Any], device: str, phase: str) -> str:
+    """Where the range of a phase comes from: the entries that are the least certain."""
+    held = [
+        e for e in document["entries"] if (e["device"], e["phase"]) == (device, phase) and e["residency"] != "reserved"
+    ]
+    wide = sorted(held, key=lambda e: e["low_bytes"] - e["high_bytes"])[:3]
+    parts = [
+        f"{e['component']} {format_size(e['low_bytes'])} to {format_size(e['high_bytes'])}"
+        for e in wide
+        if e["high_bytes"] > e["low_bytes"]
+    ]
+    return f"the range in {phase} comes mostly from {', '.join(parts)}" if parts else ""
 
 
 def breakdown(document: Mapping[str, Any], device: str) -> Table:
@@ -139,7 +153,8 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
         notes.append(
             f"torch's allocator may keep {format_size(cached)} more; nvidia-smi counts it, torch gives it back before it fails"
         )
-    note = ". ".join(notes)
+    notes.append(spread(document, device, top))
+    note = "\n".join(text for text in notes if text)
     return Table(title=device.upper(), columns=columns, rows=tuple(rows), footers=2, note=note)
 
 
@@ -241,14 +256,3 @@ def _why(entry: Mapping[str, Any]) -> Section:
     rows = tuple((origin["name"], f"{origin['value']:,}", origin["origin"]) for origin in entry["origin"])
     columns = (Column(title="value", right=False), Column(title=""), Column(title="where it comes from", right=False))
     return Section(title=entry["component"], lines=lines, tables=(Table(title="", columns=columns, rows=rows),))
-
-
-def biggest(document: Mapping[str, Any], device: str, count: int) -> Sequence[tuple[str, int]]:
-    """The largest components at a device's peak."""
-    phase = next(p["phase"] for p in document["peaks"] if p["device"] == device and p["is_peak"])
-    held = [
-        (e["component"], e["nbytes"])
-        for e in document["entries"]
-        if e["device"] == device and e["phase"] == phase and e["residency"] != "reserved"
-    ]
-    return sorted(held, key=lambda pair: -pair[1])[:count]

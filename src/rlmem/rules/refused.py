@@ -21,4 +21,4 @@ from rlmem.rules.base import Context, Rule
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per refusal the framework's adapter knows of."""
     for refusal in find_adapter(context.spec).refusals(context.spec):
-        yield rule.finding(refusal.reason, location=refusal.location, remedy=refusal.remedy)
+        yield rule.finding(refusal.reason, severity=refusal.severity, location=refusal.location, remedy=refusal.remedy)

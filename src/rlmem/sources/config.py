@@ -39,6 +39,8 @@ def read_run_file(path: Path) -> RunSpec:
     from rlmem.sources.preset import read_preset  # presets are run files themselves
 
     spec = parse_run(text, where=str(path), extend=read_preset)
+    if not spec.values:
+        raise UsageError(f"{path}: describes nothing; 'rlmem presets --show pidog-sac' prints an example")
     return spec.filled({"name": path.stem}, "file name")
 
 

@@ -108,8 +108,9 @@ def test_anchors_and_merge_keys_work_as_in_any_yaml(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "---\n", "{}", "\ufeff"])
-def test_an_empty_file_describes_a_run_without_knobs(tmp_path: Path, text: str) -> None:
-    assert list(read_run_file(write(tmp_path, text))) == ["name"]
+def test_an_empty_file_is_named_and_told_where_to_start(tmp_path: Path, text: str) -> None:
+    with pytest.raises(UsageError, match=r"run\.yaml: describes nothing; 'rlmem presets --show"):
+        read_run_file(write(tmp_path, text))
 
 
 def test_a_byte_order_mark_and_windows_lines_do_no_harm(tmp_path: Path) -> None:

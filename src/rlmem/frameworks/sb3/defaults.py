@@ -62,16 +62,10 @@ def is_on_policy(spec: RunSpec) -> bool:
     return spec.text("algorithm") in ON_POLICY
 
 
-def is_image(leaf: Leaf) -> bool:
-    """What SB3 takes for an image: uint8, three dimensions."""
-    return leaf.is_image
-
-
 def channels_first(leaf: Leaf) -> tuple[int, ...]:
     """An image's shape as the network sees it: VecTransposeImage moves the channels when they come last."""
     height, width, channels = leaf.shape
-    smallest = min(range(3), key=lambda i: leaf.shape[i])
-    return leaf.shape if smallest == 0 else (channels, height, width)
+    return leaf.shape if leaf.is_channels_first else (channels, height, width)
 
 
 def resolve(spec: RunSpec) -> RunSpec:
@@ -84,7 +78,7 @@ def resolve(spec: RunSpec) -> RunSpec:
     spec = spec.filled(ALGORITHMS[algorithm], origin)
     leaves = spec.observation_leaves
     is_dict = isinstance(spec.observation, (DictSpace, TupleSpace))
-    image = not is_dict and is_image(leaves[0])
+    image = not is_dict and leaves[0].is_image
     extractor = "combined" if is_dict else "nature" if image else "flatten"
     spec = spec.filled(
         {

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from rlmem.errors import SpecError
-from rlmem.frameworks.sb3.defaults import channels_first, is_image
+from rlmem.frameworks.sb3.defaults import channels_first
 from rlmem.frameworks.sb3.storage import action_leaf
 from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.learner import Network
@@ -68,7 +68,7 @@ def extractor(spec: RunSpec) -> Extractor:
 
 
 def _branch(spec: RunSpec, leaf: Leaf, choice: object, path: str) -> Chain:
-    image = is_image(leaf)
+    image = leaf.is_image
     shape = channels_first(leaf) if image else _flat_or_shape(leaf)
     if isinstance(choice, Mapping):
         layers = choice.get(leaf.name, ("flatten",))

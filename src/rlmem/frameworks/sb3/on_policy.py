@@ -119,7 +119,9 @@ class OnPolicy(Rehearsal):
         for name, chain in self.policy.chains.items():
             if not name.startswith(("extractor", "vf-extractor")):
                 heads.append(self.autograd.forward(chain, batch, grad=True))
-        loss = self.autograd.tensor("learner.loss", batch, 6 * networks.action_outputs(self.spec) + 12, "loss")
+        loss = self.autograd.tensor(
+            "learner.loss", batch, 6 * networks.action_outputs(self.spec) + 12, "loss (6 × outputs + 12)"
+        )
         if self.spec.text("algorithm") == "trpo":
             # Hessian-vector products differentiate the gradient: its own graph is kept, several copies deep.
             floats = HESSIAN_COPIES * saved_floats(self.policy.chains["pi"])

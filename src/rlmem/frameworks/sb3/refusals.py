@@ -38,6 +38,16 @@ def _spaces(spec: RunSpec) -> Iterator[Refusal]:
             location="observation",
             remedy="flatten them into the keys of one Dict",
         )
+    if algorithm == "crossq" and spec.get("network.extractor") != "flatten":
+        yield Refusal(
+            reason="CrossQ has an MlpPolicy only",
+            location="network.extractor",
+            remedy="use sac or tqc for images and Dicts",
+        )
+    if spec.get("frame_stack", 1) > 1 and not isinstance(spec.observation, (Box, DictSpace)):
+        yield Refusal(
+            reason="VecFrameStack stacks Box observations only", location="frame_stack", remedy="drop frame_stack"
+        )
     if algorithm in _NEEDS_BOX and not isinstance(action, Box):
         yield Refusal(reason=f"{algorithm} needs Box actions", location="action", remedy="use ppo, a2c or dqn")
     if algorithm in _NEEDS_DISCRETE and not isinstance(action, Discrete):
@@ -67,6 +77,7 @@ def _replay(spec: RunSpec) -> Iterator[Refusal]:
             reason="SB3 ships no prioritised replay buffer; planned as the usual add-on with two segment trees",
             location="replay.kind",
             remedy="bring a buffer class of your own",
+            severity="info",
         )
     if not spec.flag("optimize_memory_usage"):
         return
