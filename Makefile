@@ -1,6 +1,8 @@
 # Every target sets up what it needs; a machine with Python 3.10+, git and make is enough.
 PYTHON ?= python3
 VENV ?= .venv
+# Further arguments for installing torch, to choose among builds.
+TORCH_ARGS ?=
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
@@ -22,7 +24,7 @@ $(VENV)/.dev: $(VENV)/.core
 # torch first and exactly: any looser requirement may fetch another build. ElegantRL declares dependencies it does not
 # need here (an old gym among them), so it comes alone; an SB3 from before the 2.7.1 change stands beside the new one.
 $(VENV)/.truth: $(VENV)/.dev
-	$(BIN)/python -m pip install --quiet torch==2.13.0
+	$(BIN)/python -m pip install --quiet torch==2.13.0 $(TORCH_ARGS)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth]'
 	$(BIN)/python -m pip install --quiet --no-deps elegantrl==0.3.6
 	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/sb3-2.7.0 stable-baselines3==2.7.0

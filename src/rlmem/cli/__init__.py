@@ -74,7 +74,8 @@ def app(context: click.Context) -> None:
       rlmem assess pidog-sac --ram 30GB -o assessment.md
 
     \b
-    Exit codes: 0 fine, 1 does not fit, 2 wrong usage or input, 3 could not analyse.
+    Exit codes: 0 fine, 1 does not fit or will not work as described,
+      2 wrong usage or input, 3 could not analyse.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
