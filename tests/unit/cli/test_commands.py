@@ -40,7 +40,7 @@ def test_the_help_lists_every_command_and_the_exit_codes(capsys: pytest.CaptureF
     code, out, _ = call(capsys, "--help")
     assert code == 0
     assert all(f"  {name} " in out for name in COMMANDS)
-    assert "0 fine, 1 does not fit, 2 wrong usage" in out
+    assert "0 fine, 1 does not fit or will not work as described" in out
     assert call(capsys) == (0, out, "")
 
 
