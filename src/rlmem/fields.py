@@ -94,6 +94,7 @@ FIELDS: tuple[Field, ...] = (
     _field("env.state", "arrays", "Arrays one agent's environment holds: name to shape and dtype, or a size."),
     _field("env.bytes", "size", "Further bytes one environment holds (emulator, simulator).", minimum=0),
     _field("env.imports", "texts", "Packages an environment imports."),
+    _field("env.shared_memory", "flag", "Workers hand observations over in shared memory instead of pipes."),
     _field("env.start_method", "choice", "How workers start.", choices=("forkserver", "spawn", "fork")),
     _field("eval.n_envs", "count", "Environments of the evaluation callback; 0 or unset for none.", minimum=0),
     _field("eval.vec_env", "choice", "How the evaluation environments run.", choices=("dummy", "subproc", "batched")),

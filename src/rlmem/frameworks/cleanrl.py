@@ -73,6 +73,7 @@ def resolve(spec: RunSpec) -> RunSpec:
             "handle_timeout_termination": False,
             # gymnasium.vector.AsyncVectorEnv uses the platform's default, which forks on Linux up to Python 3.13.
             "env.start_method": "fork" if spec.get("vec_env") == "subproc" else None,
+            "env.shared_memory": True if spec.get("vec_env") == "subproc" else None,
             "optimize_memory_usage": False,
         },
         origin,

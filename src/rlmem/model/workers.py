@@ -87,7 +87,11 @@ class Envs:
         one = Quantity.of(nbytes(self.spec.observation), "observation bytes", self.spec.origin("observation"))
         copies = 2 + 2 * (self.spec.get("frame_stack", 1) > 1) + 2 * self.spec.flag("vec_normalize")
         self.tape.alloc(f"{self.group}.observation-copies", copies * self.n_envs * one, basis="derived")
-        if self.kind == "subproc":
-            # A step's observation is pickled in the worker and unpickled here: a copy on each side.
-            amount = 2 * self.n_envs * one
-            self.tape.alloc(f"{self.group}.pipes", amount.between(0, 1, "lives only during a step"), basis="derived")
+        if self.kind != "subproc":
+            return
+        if self.spec.flag("env.shared_memory"):
+            self.tape.alloc(f"{self.group}.shared-memory", self.n_envs * one, basis="exact")
+            return
+        # A step's observation is pickled in the worker and unpickled here: a copy on each side.
+        amount = (2 * self.n_envs * one).between(0, 1, "lives only during a step")
+        self.tape.alloc(f"{self.group}.pipes", amount, basis="derived")

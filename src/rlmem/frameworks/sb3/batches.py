@@ -81,17 +81,19 @@ def gather(
     """
     tape, spec, device = rehearsal.tape, rehearsal.spec, rehearsal.device
     composite = isinstance(spec.observation, (DictSpace, TupleSpace))
+    sampled = [leaf for leaf in spec.observation_leaves for _ in range(observations)]
     rows = [
-        (f"{leaf.name or 'observation'}", prod(leaf.shape) * DTYPES[dtypes.get(leaf.name, leaf.dtype)])
-        for leaf in spec.observation_leaves
-        for _ in range(observations)
+        (leaf.name or "observation", prod(leaf.shape) * DTYPES[dtypes.get(leaf.name, leaf.dtype)]) for leaf in sampled
     ]
-    rows.append(("other", extra_floats * 4))
     held: list[Block] = []
     hosts: list[Block] = []
-    for name, nbytes in rows:
+    for leaf, (name, nbytes) in zip((*sampled, None), (*rows, ("other", extra_floats * 4)), strict=True):
         amount = batch * Quantity.of(nbytes, f"{name} bytes", "stored row")
         hosts.append(tape.alloc("batch.host", amount))
+        if leaf is not None and not leaf.is_image and spec.flag("vec_normalize"):
+            # VecNormalize computes (obs - mean) / std in float64 and casts: two temporaries of eight bytes a value.
+            values = Quantity.of(prod(leaf.shape), f"{name} values", spec.origin("vec_normalize"))
+            tape.free(tape.alloc("batch.vec-normalise", 2 * batch * values * 8))
         if composite:
             held.append(tape.alloc("batch.device", amount, device=device))
             tape.free(hosts.pop())
