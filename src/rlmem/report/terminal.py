@@ -27,9 +27,9 @@ def make_console(stream: TextIO) -> Console:
 
 def draw(view: View, console: Console) -> None:
     """The whole view."""
-    console.print(Text(view.title, style="bold"))
     for text, tone in view.verdict:
         console.print(Text(text, style=f"bold {_STYLES[tone]}"))
+    console.print(Text(view.title, style="dim" if view.verdict else "bold"))
     for section in view.sections:
         draw_section(section, console)
     if view.notes:

@@ -102,7 +102,7 @@ def test_a_full_disk_is_one_line_and_exit_code_three() -> None:
 def test_a_terminal_without_unicode_still_gets_its_plan() -> None:
     done = call("plan", "pidog-sac", "--ram", "30GB", PYTHONIOENCODING="ascii")
     assert (done.returncode, done.stderr) == (0, "")
-    assert "84?84?3" in done.stdout.splitlines()[0]
+    assert "84?84?3" in done.stdout.splitlines()[1]
 
 
 def test_a_file_name_that_is_not_text_does_no_harm(tmp_path: Path) -> None:

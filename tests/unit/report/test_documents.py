@@ -113,8 +113,8 @@ def test_every_format_draws_every_run_without_colour_codes(name: str, budget: in
 def test_the_verdict_comes_before_any_table(name: str) -> None:
     data = document(name)
     lines = render_view(data, plan_view, "text", None).splitlines()
-    assert lines[0].startswith(name)
-    assert lines[1 : 1 + len(data["summary"])] == data["summary"]
+    assert lines[: len(data["summary"])] == data["summary"]
+    assert lines[len(data["summary"])].startswith(name)
     assert max(len(line) for line in lines) <= 140
 
 
