@@ -21,12 +21,14 @@ from rlmem.units import GIB, MIB
 #: Drivers from R510 on count the memory they reserve in the total, so a CUDA program gets a little less:
 #: an H200 says 143771 MiB, and 143156 MiB to CUDA (measured, driver 580); a T4 said 15109 MiB before R510.
 NVIDIA_SMI = "nvidia-smi total, MiB (driver R510 or later)"
+#: The row's figure was not compared with a driver's output; the driver may report a few hundred MiB less or more.
+UNCHECKED = "nominal size, not compared with the driver's total"
 ROCM_SMI = "rocm-smi VRAM total"
-VENDOR = "vendor specification"
+VENDOR = "size the vendor states, not read on the machine"
 #: Memory is sold in powers of two: a "16 GB" module holds 16 GiB.
 FITTED = "memory fitted, before firmware and kernel reserve theirs"
 COLAB = "MemTotal as users report it, about 12.7 GiB"
-KAGGLE = "Kaggle documentation, 29 GB"
+KAGGLE = "29 GB as commonly stated; reports range from 29 to 32"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,13 +57,13 @@ def _card(name: str, about: str, mib: int, source: str = NVIDIA_SMI, gpus: int =
 
 
 _CARDS = (
-    _card("gtx-1080-ti", "NVIDIA GeForce GTX 1080 Ti", 11264),
+    _card("gtx-1080-ti", "NVIDIA GeForce GTX 1080 Ti", 11264, UNCHECKED),
     _card("rtx-2080-ti", "NVIDIA GeForce RTX 2080 Ti", 11264),
-    _card("rtx-3060-12gb", "NVIDIA GeForce RTX 3060 12 GB", 12288),
-    _card("rtx-3070", "NVIDIA GeForce RTX 3070", 8192),
-    _card("rtx-3080", "NVIDIA GeForce RTX 3080 10 GB", 10240),
-    _card("rtx-3090", "NVIDIA GeForce RTX 3090", 24576),
-    _card("rtx-3090-ti", "NVIDIA GeForce RTX 3090 Ti", 24564),
+    _card("rtx-3060-12gb", "NVIDIA GeForce RTX 3060 12 GB", 12288, UNCHECKED),
+    _card("rtx-3070", "NVIDIA GeForce RTX 3070", 8192, UNCHECKED),
+    _card("rtx-3080", "NVIDIA GeForce RTX 3080 10 GB", 10240, UNCHECKED),
+    _card("rtx-3090", "NVIDIA GeForce RTX 3090", 24576, UNCHECKED),
+    _card("rtx-3090-ti", "NVIDIA GeForce RTX 3090 Ti", 24564, UNCHECKED),
     _card("rtx-4060", "NVIDIA GeForce RTX 4060", 8188),
     _card("rtx-4060-ti-16gb", "NVIDIA GeForce RTX 4060 Ti 16 GB", 16380),
     _card("rtx-4070", "NVIDIA GeForce RTX 4070", 12282),
@@ -71,20 +73,20 @@ _CARDS = (
     _card("rtx-5070-ti", "NVIDIA GeForce RTX 5070 Ti", 16303),
     _card("rtx-5080", "NVIDIA GeForce RTX 5080", 16303),
     _card("rtx-5090", "NVIDIA GeForce RTX 5090", 32607),
-    _card("rtx-a4000", "NVIDIA RTX A4000 (ECC off)", 16376),
+    _card("rtx-a4000", "NVIDIA RTX A4000 (ECC off)", 16376, UNCHECKED),
     _card("rtx-a6000", "NVIDIA RTX A6000 (ECC off)", 49140),
-    _card("rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation (ECC off)", 49140),
-    _card("p100", "NVIDIA Tesla P100 16 GB", 16384),
-    _card("t4", "NVIDIA T4 16 GB (ECC on)", 15360),
-    _card("v100-16gb", "NVIDIA Tesla V100 16 GB", 16384),
-    _card("v100-32gb", "NVIDIA Tesla V100 32 GB", 32768),
+    _card("rtx-6000-ada", "NVIDIA RTX 6000 Ada Generation (ECC off)", 49140, UNCHECKED),
+    _card("p100", "NVIDIA Tesla P100 16 GB", 16384, UNCHECKED),
+    _card("t4", "NVIDIA T4 16 GB (ECC on)", 15360, UNCHECKED),
+    _card("v100-16gb", "NVIDIA Tesla V100 16 GB", 16384, UNCHECKED),
+    _card("v100-32gb", "NVIDIA Tesla V100 32 GB", 32768, UNCHECKED),
     _card("a10", "NVIDIA A10 (ECC on)", 23028),
     _card("a10g", "NVIDIA A10G (ECC on)", 23028),
     _card("a40", "NVIDIA A40 (ECC on)", 46068),
     _card("l4", "NVIDIA L4 (ECC on)", 23034),
     _card("l40s", "NVIDIA L40S (ECC on)", 46068),
-    _card("a100-40gb", "NVIDIA A100 40 GB", 40960),
-    _card("a100-80gb", "NVIDIA A100 80 GB", 81920),
+    _card("a100-40gb", "NVIDIA A100 40 GB", 40960, UNCHECKED),
+    _card("a100-80gb", "NVIDIA A100 80 GB", 81920, UNCHECKED),
     _card("h100-80gb", "NVIDIA H100 80 GB", 81559),
     _card("h200", "NVIDIA H200 141 GB", 143771),
     _card("b200", "NVIDIA B200", 183359),

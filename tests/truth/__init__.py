@@ -57,7 +57,9 @@ def sb3_case(spec: RunSpec) -> dict[str, Any]:
         policy["lstm_hidden_size"] = network["lstm_hidden"]
     if policy:
         kwargs["policy_kwargs"] = policy
-    return {
+    # SB3 users choose to flatten an image by naming the MLP policy.
+    flat = {"policy": "MlpPolicy"} if network.get("extractor") == "flatten" else {}
+    return flat | {
         "algorithm": plain["algorithm"],
         "observation": plain["observation"],
         "action": plain["action"],
