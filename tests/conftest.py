@@ -1,4 +1,4 @@
-"""Shared fixtures: no test sees what a user calibrated, and none writes outside its own folder."""
+"""Shared fixtures: no test sees what a user calibrated or measured, and none writes outside its own folder."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pytest
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RLMEM_CACHE_DIR", str(tmp_path / "rlmem-cache"))
+    monkeypatch.setenv("RLMEM_DATA_DIR", str(tmp_path / "rlmem-data"))
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     monkeypatch.setenv("COLUMNS", "140")

@@ -1,0 +1,1 @@
+"""Runs targets in fresh processes: children under limits, points, sweeps, and the store of results."""

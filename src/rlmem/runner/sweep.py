@@ -1,0 +1,271 @@
+"""Sweeps: the axes of ``--vary``, every point in a fresh process, and going on where an earlier sweep stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import sys
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from rlmem.errors import RlmemError, UsageError
+from rlmem.runner.point import Point, PointOptions, Values
+from rlmem.runner.store import Run, Store, axes_text
+from rlmem.units import parse_count
+from rlmem.version import __version__
+
+#: More is a typing mistake: at seconds a point it would run for days.
+MOST_POINTS = 1000
+#: The default cap follows what is free at the moment; a point that ran out under nearly this cap would do so again.
+SAME_CAP = 1.05
+
+
+class Measure(Protocol):
+    """Runs one point in a fresh process; ``rlmem.trace.points`` and ``rlmem.programs.points`` have one each."""
+
+    def __call__(self, target: str, values: Values, options: PointOptions, /) -> Point:
+        """The point, however the process ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A name and the values to try."""
+
+    name: str
+    values: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One process to run: the values, and which repeat of them it is."""
+
+    values: Values
+    repeat: int = 0
+
+    @property
+    def key(self) -> tuple[str, int]:
+        """What tells it from other jobs of the sweep."""
+        return axes_text(self.values), self.repeat
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Done:
+    """A job with its point; ``is_known`` when an earlier run measured it."""
+
+    job: Job
+    point: Point
+    is_known: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """What is to be measured, and how."""
+
+    target: str
+    axes: tuple[Axis, ...] = ()
+    repeat: int = 1
+    options: PointOptions = field(default_factory=PointOptions)
+
+    @property
+    def jobs(self) -> tuple[Job, ...]:
+        """Every point once, in the order given, then every point again: an interrupted sweep has seen them all early."""
+        combinations = list(itertools.product(*(axis.values for axis in self.axes)))
+        names = [axis.name for axis in self.axes]
+        return tuple(
+            Job(values=dict(zip(names, values, strict=True)), repeat=repeat)
+            for repeat in range(self.repeat)
+            for values in combinations
+        )
+
+    @property
+    def header(self) -> dict[str, Any]:
+        """What the sweep asked for, as plain data."""
+        return {
+            "target": self.target,
+            "axes": [{"name": axis.name, "values": list(axis.values)} for axis in self.axes],
+            "repeat": self.repeat,
+            "options": {
+                "python": self.options.python,
+                "args": list(self.options.args),
+                "sets": list(self.options.sets),
+                "cap_bytes": self.options.cap_bytes,
+                "time_limit_s": self.options.time_limit_s,
+                "updates": self.options.updates,
+            },
+        }
+
+    @property
+    def key(self) -> str:
+        """What two sweeps must share for a point of one to be a point of the other.
+
+        Values are not part of it, so a sweep can be extended; nor are cap and time limit, which change no point that
+        ended well. The text of a script or run file is: an edited one is another target.
+        """
+        options = self.options
+        parts = {
+            "rlmem": __version__,
+            "target": _identity(self.target),
+            "axes": sorted(axis.name for axis in self.axes),
+            "python": os.path.abspath(options.python or sys.executable),
+            "args": options.args,
+            "sets": options.sets,
+            "updates": options.updates,
+        }
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
+
+
+def _identity(target: str) -> list[str]:
+    path = Path(target)
+    try:
+        return [str(path.absolute()), hashlib.sha256(path.read_bytes()).hexdigest()]
+    except (OSError, ValueError):  # not a file: a preset, a factory, an entry of a zoo
+        return [target, str(Path.cwd()) if ":" in target else ""]
+
+
+def parse_axes(texts: Sequence[str]) -> tuple[Axis, ...]:
+    """The axes of a sweep from its ``--vary`` options."""
+    axes = tuple(parse_axis(text) for text in texts)
+    for axis, later in itertools.combinations(axes, 2):
+        if axis.name == later.name:
+            raise UsageError(f"--vary {axis.name} is given twice; put all values in one: {axis.name}=A,B,C")
+    points = 1
+    for axis in axes:
+        points *= len(axis.values)
+    if points > MOST_POINTS:
+        raise UsageError(f"--vary: {points:,} points are more than {MOST_POINTS:,}; vary fewer values")
+    return axes
+
+
+def parse_axis(text: str) -> Axis:
+    """An axis from ``agents=100,1k,1e5``, ``agents=100..20k/5`` (five values, evenly apart) or ``env=Hopper-v5,Ant-v5``."""
+    name, sign, rest = text.partition("=")
+    name = name.strip()
+    example = f"--vary {name or 'agents'}=100,1k,10k"
+    if not sign or not name:
+        raise UsageError(f"--vary {text!r}: write it as name=values, for example {example}")
+    words = [word.strip() for word in rest.split(",")]
+    if not all(words):
+        problem = "a value is empty" if any(words) else "no values"
+        raise UsageError(f"--vary {text!r}: {problem}; write it like {example}")
+    try:
+        values = tuple(value for word in words for value in _values(word))
+    except UsageError as error:
+        raise UsageError(f"--vary {name}: {error}") from None
+    if len({type(value) for value in values}) > 1:
+        raise UsageError(f"--vary {text!r}: numbers and words on one axis; write it like {example}")
+    twice = next((value for index, value in enumerate(values) if value in values[:index]), None)
+    if twice is not None:
+        raise UsageError(f"--vary {text!r}: {twice} is there twice; --repeat measures points several times")
+    return Axis(name=name, values=values)
+
+
+def _values(word: str) -> tuple[int | str, ...]:
+    first, dots, rest = word.partition("..")
+    if dots:
+        last, slash, count = rest.partition("/")
+        if not slash:
+            raise UsageError(f"{word!r}: say how many values, as in {first or 100}..{last or '20k'}/5")
+        return _between(word, parse_count(first), parse_count(last), parse_count(count))
+    if word[0].isalpha() or word[0] == "_":
+        return (word,)
+    value = parse_count(word)
+    if value < 0:
+        raise UsageError(f"{word!r} is below zero")
+    return (value,)
+
+
+def _between(word: str, first: int, last: int, count: int) -> tuple[int, ...]:
+    if not 0 <= first < last or not 2 <= count <= min(MOST_POINTS, last - first + 1):
+        raise UsageError(f"{word!r} is not a range: write it as LOW..HIGH/COUNT, with 2 or more values")
+    return tuple(first + round(index * (last - first) / (count - 1)) for index in range(count))
+
+
+def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
+    """Points that earlier runs of the same sweep measured and that would come out the same, the newest of each.
+
+    A point that crashed or took too long is tried again; one that ran out of memory only under a higher cap.
+    """
+    cap = sweep.options.cap_bytes
+    found: dict[tuple[str, int], Point] = {}
+    for run in reversed(store.runs(kind="measure", sweep=sweep.key)):
+        then = run.document.get("options", {}).get("cap_bytes")
+        for kept in store.points(run.id):
+            same_end = kept.point.status == "oom" and None not in (cap, then) and cap <= then * SAME_CAP
+            if kept.point.is_ok or same_end:
+                found[axes_text(kept.point.values), kept.repeat] = kept.point
+    return found
+
+
+class Running:
+    """A sweep under way; ``points`` gives one :class:`Done` after another.
+
+    ``run`` is its place in the store from the start. Whatever ends the iteration, Ctrl-C included, finished points are
+    kept; the same sweep then goes on with the rest.
+    """
+
+    def __init__(
+        self, sweep: Sweep, measure: Measure, store: Store, *, command: Sequence[str] = (), fresh: bool = False
+    ) -> None:
+        self.sweep = sweep
+        self._measure = measure
+        self._store = store
+        wanted = {job.key for job in sweep.jobs}
+        known = {} if fresh else known_points(store, sweep)
+        self.known = {key: point for key, point in known.items() if key in wanted}
+        self.run = self._place(command, fresh)
+
+    @property
+    def left(self) -> int:
+        """Points that must be measured."""
+        return len(self.sweep.jobs) - len(self.known)
+
+    def _place(self, command: Sequence[str], fresh: bool) -> Run:
+        """The run that holds exactly these points already, the one that was interrupted, or a new one."""
+        earlier = () if fresh else self._store.runs(kind="measure", sweep=self.sweep.key)
+        for run in earlier:
+            held = {(axes_text(kept.point.values), kept.repeat) for kept in self._store.points(run.id)}
+            if run.status == "interrupted" and held <= {job.key for job in self.sweep.jobs}:
+                return self._store.reopen(run.id, self.sweep.header)
+            if not self.left and run.finished and held == set(self.known):
+                return run
+        return self._store.begin(
+            "measure", self.sweep.target, command=command, sweep=self.sweep.key, document=self.sweep.header
+        )
+
+    def points(self) -> Generator[Done, None, None]:
+        """Known points at once, the others as they are measured."""
+        try:
+            for job in sorted(self.sweep.jobs, key=lambda job: job.key not in self.known):
+                known = self.known.get(job.key)
+                point = known or self._point(job)
+                if not self.run.finished:
+                    self._store.add(self.run.id, point, repeat=job.repeat)
+                yield Done(job=job, point=point, is_known=known is not None)
+        except BaseException:
+            if self.run.finished:
+                raise
+            if self._store.points(self.run.id):
+                self._store.finish(self.run.id, "interrupted", self.sweep.header)
+            else:
+                self._store.delete(self.run.id)
+            raise
+
+    def _point(self, job: Job) -> Point:
+        """A job's point; what cannot be measured is a row that says so, a wrong request is not."""
+        try:
+            return self._measure(self.sweep.target, job.values, self.sweep.options)
+        except UsageError:
+            raise
+        except RlmemError as error:
+            return Point(values=job.values, status="failed", peak_bytes=None, note=str(error))
+
+    def finish(self) -> Run:
+        """Close the run, and say what became of it."""
+        if not self.run.finished:
+            ok = all(kept.point.is_ok for kept in self._store.points(self.run.id))
+            self._store.finish(self.run.id, "ok" if ok else "partial", self.sweep.header)
+        return self._store.find(self.run.id)
