@@ -16,7 +16,7 @@ from rlmem.ledger import Ledger, Peak
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.units import MIB
-from truth import PINNED, predicted, run_truth, sb3_case
+from truth import PINNED, elegantrl_case, predicted, run_truth, sb3_case, swarm_case
 
 pytestmark = pytest.mark.truth
 
@@ -126,43 +126,37 @@ def test_worker_processes_add_what_is_predicted_in_proportional_size() -> None:
 
 
 def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
-    old = Path(sys.prefix) / "sb3-2.7.0"
-    if not old.is_dir():
+    old = next(Path(sys.prefix, "sb3-2.7.0").glob("lib/python*/site-packages"), None)
+    if old is None:
         pytest.skip("no stable-baselines3 2.7.0 beside the environment; 'make test' installs it")
     spec = spec_of({**CASES["ppo on stacked frames"], "framework.version": "2.7.0"})
     truth = run_truth("sb3_run.py", {**sb3_case(spec), "sb3_path": str(old)})
-    assert truth["versions"]["sb3"] == "2.7.0"
+    assert truth["versions"]["stable_baselines3"] == "2.7.0"
     assert stored(predicted(spec)) == truth["buffer"]["nbytes"]
     assert peak(predicted(spec), "update").expected_bytes == pytest.approx(truth["phases"]["update"]["hwm"], rel=0.12)
 
 
 @pytest.mark.parametrize(
-    ("sets", "flags"),
-    [
-        ((), {}),
-        (("history=100",), {"history": 100}),
-        (("rollout.keeps_graph=false",), {"rollout_grad": False}),
-        (("batch_size=2048",), {"batch": 2048}),
-    ],
+    "sets",
+    [(), ("history=100",), ("rollout.keeps_graph=false",), ("batch_size=2048",)],
     ids=["as assessed", "short history", "no_grad", "minibatches"],
 )
-def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...], flags: dict[str, Any]) -> None:
+def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...]) -> None:
     ours, theirs = [], []
     for agents in (40, 120):
-        ledger = predicted(load("drone-swarm", (f"agents={agents}", *sets)))
+        spec = load("drone-swarm", (f"agents={agents}", *sets))
+        ledger = predicted(spec)
         slack = ledger.only(phase="update", component="runtime.allocator").nbytes
         ours.append(peak(ledger, "update").expected_bytes - slack)
-        truth = run_truth("swarm_run.py", {"agents": agents, "input_copy": False, **flags}, env=PINNED)
-        theirs.append(truth["phases"]["update"]["vmhwm"])
+        theirs.append(run_truth("swarm_run.py", swarm_case(spec), env=PINNED)["phases"]["update"]["hwm"])
     assert ours[1] - ours[0] == pytest.approx(theirs[1] - theirs[0], rel=0.03)
     assert ours[1] == pytest.approx(theirs[1], rel=0.04)
 
 
 def test_elegantrl_has_no_target_networks_and_peaks_where_predicted() -> None:
     pytest.importorskip("elegantrl")
-    truth = run_truth("elegantrl_run.py", {})
     spec = load("crypto-ppo", ("rollout.store=array",)).having({"env.imports": None, "threads": None}, "test")
-    ledger = predicted(spec)
+    truth = run_truth("elegantrl_run.py", elegantrl_case(spec))
     assert truth["act_target_is_act"] is True
-    update = peak(ledger, "update")
-    assert update.low_bytes * 0.98 <= truth["phases"]["update"]["vmhwm"] <= update.high_bytes * 1.02
+    update = peak(predicted(spec), "update")
+    assert update.low_bytes * 0.98 <= truth["phases"]["update"]["hwm"] <= update.high_bytes * 1.02

@@ -33,8 +33,8 @@ def _load(target: str) -> RunSpec:
         return read_run_file(path)
     if path.suffix == ".py":
         raise UsageError(
-            f"{target}: a plan from a script is not possible yet; describe the run in a file "
-            "('rlmem presets --show pidog-sac' is an example, 'rlmem schema run' lists the fields)"
+            f"{target}: a script can be planned and measured ('rlmem plan', 'rlmem measure'); this command takes a preset "
+            "or a run file ('rlmem schema run' lists the fields)"
         )
     known = ", ".join(PRESETS)
     raise UsageError(

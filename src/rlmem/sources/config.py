@@ -20,22 +20,7 @@ MOST_VALUES = 20_000
 
 def read_run_file(path: Path) -> RunSpec:
     """The run a file describes; an unreadable or malformed one is a :class:`UsageError` of one line."""
-    try:
-        if path.is_dir():
-            raise UsageError(f"{path}: is a directory, not a run file")
-        with path.open("rb") as stream:
-            content = stream.read(LARGEST_FILE + 1)
-        if len(content) > LARGEST_FILE:
-            raise UsageError(f"{path}: too large for a run description (at most {LARGEST_FILE:,} B)")
-        text = content.decode("utf-8-sig")
-    except FileNotFoundError:
-        raise UsageError(f"{path}: no such file") from None
-    except PermissionError:
-        raise UsageError(f"{path}: permission denied; check who may read it") from None
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+    text = read_text(path)
     from rlmem.sources.preset import read_preset  # presets are run files themselves
 
     spec = parse_run(text, where=str(path), extend=read_preset)
@@ -44,9 +29,29 @@ def read_run_file(path: Path) -> RunSpec:
     return spec.filled({"name": path.stem}, "file name")
 
 
+def read_text(path: Path) -> str:
+    """The text of a description; what cannot be read is a :class:`UsageError` of one line."""
+    try:
+        if path.is_dir():
+            raise UsageError(f"{path}: is a directory, not a run file")
+        with path.open("rb") as stream:
+            content = stream.read(LARGEST_FILE + 1)
+        if len(content) > LARGEST_FILE:
+            raise UsageError(f"{path}: too large for a run description (at most {LARGEST_FILE:,} B)")
+        return content.decode("utf-8-sig")
+    except FileNotFoundError:
+        raise UsageError(f"{path}: no such file") from None
+    except PermissionError:
+        raise UsageError(f"{path}: permission denied; check who may read it") from None
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not UTF-8 text (byte {error.start}); save it as UTF-8") from None
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
+
+
 def parse_run(text: str, *, where: str, extend: Callable[[str], RunSpec]) -> RunSpec:
     """A spec from YAML text; ``extends: NAME`` starts from a preset."""
-    data, lines = _parse_yaml(text, where)
+    data, lines = parse_yaml(text, where)
     data = {} if data is None else data  # "---" alone is an empty description
     if not isinstance(data, Mapping):
         raise SpecError("", f"expected a mapping of fields, got {type(data).__name__}", where=where)
@@ -61,7 +66,7 @@ def parse_run(text: str, *, where: str, extend: Callable[[str], RunSpec]) -> Run
             if not isinstance(base, str):
                 raise SpecError("extends", f"expected the name of a preset, got {base!r}")
             spec = extend(base)
-        for path, value in _flatten(body).items():
+        for path, value in flatten(body).items():
             spec = spec.having({path: value}, f"{where}:{lines.get(path, 1)}")
     except SpecError as error:
         line = _nearest(lines, error.path)
@@ -78,7 +83,7 @@ def _nearest(lines: Mapping[str, int], path: str) -> int | None:
     return lines.get(path)
 
 
-def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Sections become dotted paths; the values of fields stay whole."""
     flat: dict[str, Any] = {}
     for key, value in data.items():
@@ -86,7 +91,7 @@ def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if path in SECTIONS and path not in BY_PATH:
             if not isinstance(value, Mapping):
                 raise SpecError(path, f"expected a section with fields, got {value!r}")
-            flat |= _flatten(value, f"{path}.")
+            flat |= flatten(value, f"{path}.")
             continue
         if path not in BY_PATH and not prefix and not any(f.startswith(f"{path}.") for f in BY_PATH):
             known = [*SECTIONS, *(f for f in BY_PATH if "." not in f), "extends", "schema"]
@@ -98,7 +103,8 @@ def _flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return flat
 
 
-def _parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
+def parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
+    """Plain data, and the line of every key."""
     import yaml  # only files need it
 
     kind = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
