@@ -141,7 +141,8 @@ class Ledger:
         for device in self.devices:
             limit = (limits or {}).get(device)
             by_phase = [self._sum(device, phase, limit) for phase in self.phases]
-            top = max(by_phase, key=lambda peak: peak.expected_bytes)
+            # Of equals the later one: an update that needs no more than its collection is still where runs end.
+            top = max(reversed(by_phase), key=lambda peak: peak.expected_bytes)
             ordered = [top, *(peak for peak in by_phase if peak is not top)]
             rows += [replace(peak, is_peak=peak is top) for peak in ordered]
         return tuple(rows)

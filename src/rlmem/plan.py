@@ -42,6 +42,10 @@ class Plan:
     ledger: Ledger
     findings: tuple[Finding, ...] = ()
     peaks: tuple[Peak, ...] = field(default=())
+    #: ``closed form`` (arithmetic over a description) or ``dry run`` (the real thing, tried a little).
+    method: str = "closed form"
+    #: What the reader should know about how the figures came about.
+    notes: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:

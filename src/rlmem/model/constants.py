@@ -132,6 +132,8 @@ TABLE: tuple[Constant, ...] = (
         "heap kept beyond live tensors under 32 MiB, which glibc does not map (percent)",
         unit=1,
     ),
+    _row("cuda.context-mlp", 350, 778, 800, "driver's figure minus torch's reserved bytes, 14 runs", where=_GPU),
+    _row("cuda.context-conv", 370, 795, 820, "the same with cuDNN loaded, 11 runs", where=_GPU),
     _row("cuda.context", 350, 793, 850, "driver's per-process figure minus torch's reserved bytes, 3 runs", where=_GPU),
     _row("cuda.host-mlp", 620, 780, 900, "RSS added by CUDA with dense networks: runtime, cuBLAS, kernels", where=_GPU),
     _row(

@@ -1,0 +1,139 @@
+"""Scripts with their own loop: watch environments step and optimizers step, and leave after full updates.
+
+A *cycle* is a stretch of optimizer steps with environment steps on both sides: one full update. The first shows the
+update's memory; a few dozen more let the heap settle. Between cycles nothing is changed about the run.
+"""
+
+import time
+
+from .arrays import span, touch
+
+#: After the first full update: this many more, or this long, whichever comes first.
+CYCLES = 64
+SETTLE_S = 6.0
+#: Cycles with a full reading; between them only the kernel's own high-water mark runs on.
+LOOKED_AT = (1, 2, 4, 8, 16, 32, 64)
+
+
+class Loop:
+    """Counts environment steps and optimizer steps of the target."""
+
+    def __init__(self, state, arrays):
+        self.state, self.arrays = state, arrays
+        self.env_steps = self.updates = self.cycles = self.since = 0
+        self.first_update_s = None
+        self.built = False
+        #: Set while a framework's own rehearsal runs: then nothing here ends the job.
+        self.held = False
+
+    @property
+    def met(self):
+        """How far the target's own loop got."""
+        if self.cycles:
+            return "loop"
+        return "update" if self.updates else None
+
+    def watch_torch(self, torch):
+        """Be told of every optimizer step."""
+        try:
+            from torch.optim.optimizer import register_optimizer_step_post_hook
+        except ImportError:
+            self.state.note("this torch (before 2.0) does not tell of optimizer steps: the dry run goes by time only")
+            return
+        register_optimizer_step_post_hook(lambda optimizer, args, kwargs: self.stepped())
+
+    def watch_gym(self, module):
+        """Be told of environments being made and stepped."""
+        wrapper = getattr(module, "Wrapper", None)
+        for name in ("make", "make_vec"):
+            if hasattr(module, name):
+                setattr(module, name, self._making(getattr(module, name)))
+        classes = []
+        for path in ("wrappers.common.OrderEnforcing", "wrappers.order_enforcing.OrderEnforcing"):
+            classes.append(_reach(module, path))
+        for name in ("SyncVectorEnv", "AsyncVectorEnv"):
+            classes.append(_reach(module, "vector." + name))
+        for cls in classes:
+            if cls is not None and "step" in vars(cls):
+                cls.step = self._stepping(cls.step)
+        if wrapper is None:
+            self.state.note("environment steps of %s are not seen" % module.__name__)
+
+    def _making(self, function):
+        def make(*args, **kwargs):
+            self.imported()
+            return function(*args, **kwargs)
+
+        make.__name__, make.__doc__, make.__wrapped__ = function.__name__, function.__doc__, function
+        return make
+
+    def _stepping(self, function):
+        def step(env, *args, **kwargs):
+            result = function(env, *args, **kwargs)
+            self.env_stepped()
+            return result
+
+        step.__name__, step.__doc__, step.__wrapped__ = "step", function.__doc__, function
+        return step
+
+    def imported(self):
+        """The first environment or model is about to be made: what is resident now are libraries."""
+        if "import" not in self.state.facts["phases"]:
+            self.state.phase("import")
+
+    def env_stepped(self):
+        """An environment step; the first after optimizer steps ends a cycle."""
+        if self.held:
+            return
+        self.env_steps += 1
+        if not self.built:
+            self.built = True
+            self.imported()
+            self.state.phase("build")
+            self.state.status("collect")
+        if self.since:
+            self.since = 0
+            self.cycle_done()
+
+    def stepped(self):
+        """An optimizer step."""
+        if self.held:
+            return
+        if self.built and not self.since and self.cycles + 1 in LOOKED_AT:
+            # Up to here the target collected; what follows is the update.
+            self.state.phase("collect")
+            self.state.status("update")
+        self.since += 1
+        self.updates += 1
+        if self.first_update_s is None:
+            self.first_update_s = time.monotonic()
+
+    def cycle_done(self):
+        """A full update is behind us: look, and leave when enough was seen."""
+        self.cycles += 1
+        seconds = time.monotonic() - self.first_update_s
+        enough = self.cycles >= self.state.job.get("cycles", CYCLES) or seconds > SETTLE_S
+        if self.cycles in LOOKED_AT or enough:
+            self.state.phase("update")
+        if self.cycles == 1 and self.state.job["mode"] == "measure":
+            for array, _, _ in self.arrays.alive():
+                touch(*span(array))
+            return
+        if enough:
+            self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
+            self.state.leave("loop")
+
+
+def _reach(module, path):
+    import importlib
+
+    names = path.split(".")
+    for count in range(len(names) - 1, 0, -1):
+        try:
+            found = importlib.import_module(".".join([module.__name__, *names[:count]]))
+        except ImportError:
+            continue
+        for name in names[count:]:
+            found = getattr(found, name, None)
+        return found
+    return None

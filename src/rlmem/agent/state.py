@@ -1,0 +1,126 @@
+"""What the agent knows so far, and the one way it leaves: write the result, then go without running exit handlers."""
+
+import os
+import sys
+import time
+
+from . import proc
+
+#: Frames of these are not the user's.
+OWN = os.path.dirname(os.path.abspath(__file__))
+
+
+class State:
+    """One job: its limits, its readings by phase, and what was learned about the target."""
+
+    def __init__(self, job):
+        self.job = job
+        self.began = time.monotonic()
+        self.pid = os.getpid()
+        self.overhead_bytes = 0
+        self.facts = {"phases": {}, "notes": [], "met": None, "versions": {}}
+        self.leaving = False
+        #: A rehearsal runs until then, even if the job's time is over before.
+        self.rehearsed_until = None
+        #: A framework's model is under construction, or built and not yet asked to learn.
+        self.building = False
+        #: Called to add what is best read at the very end (arrays, containers, versions).
+        self.closers = []
+
+    def elapsed(self):
+        """Seconds since the agent started."""
+        return time.monotonic() - self.began
+
+    def left(self):
+        """Seconds of the job's own time that are left."""
+        return self.job["time_s"] - self.elapsed()
+
+    def note(self, text):
+        """Something the reader of the plan should know; once."""
+        if text not in self.facts["notes"]:
+            self.facts["notes"].append(text)
+
+    def status(self, text):
+        """What happens now, for whoever watches."""
+        path = self.job.get("status")
+        if path:
+            with open(path, "w") as file:
+                file.write(text)
+
+    def reading(self):
+        """The process tree now: bytes in all (shared pages once), this process's own, and each other process's."""
+        total, processes = proc.tree_parts(proc.tree(self.pid))
+        own = processes.pop(self.pid, {})
+        others = []
+        for pid, parts in processes.items():
+            private = parts.get("Private_Clean", 0) + parts.get("Private_Dirty", 0)
+            others.append({"pid": pid, "role": role(pid, self.pid), "bytes": parts.get("Pss", 0), "private": private})
+        return {"tree": total, "rss": own.get("Rss", 0), "others": others}
+
+    def phase(self, name, reset=True):
+        """Close a phase: what is there now, and the most there was since the last one closed."""
+        reading = self.reading()
+        reading["peak"] = reading["tree"] + max(0, proc.peak() - reading["rss"])
+        reading["at_s"] = round(self.elapsed(), 3)
+        earlier = self.facts["phases"].get(name)
+        if earlier:
+            reading["peak"] = max(reading["peak"], earlier["peak"])
+        self.facts["phases"][name] = reading
+        if reset:
+            proc.reset_peak()
+        return reading
+
+    def leave(self, met, stop=None):
+        """Write the result and end the process; nothing of the target runs after this."""
+        if self.leaving or os.getpid() != self.pid:
+            return
+        self.leaving = True
+        self.facts["met"] = met
+        self.facts["stop"] = stop
+        if "final" not in self.facts["phases"]:
+            self.phase("final", reset=False)
+        for closer in self.closers:
+            try:
+                closer()
+            except Exception as error:  # the result matters more than one part of it
+                self.note("could not read %s: %s" % (getattr(closer, "__name__", closer), error))
+        self.facts["overhead_bytes"] = self.overhead_bytes
+        self.facts["wall_s"] = self.elapsed()
+        self.facts["python"] = {"version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable}
+        import json
+
+        path = self.job["result"]
+        with open(path + ".part", "w") as file:
+            json.dump(self.facts, file, default=str)
+        os.replace(path + ".part", path)
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        os._exit(0)
+
+
+def role(pid, main):
+    """What a child process is for; what a fork server forked keeps its command line."""
+    command = proc.command(pid)
+    if "resource_tracker" in command:
+        return "tracker"
+    if "multiprocessing.forkserver" in command and proc.parent(pid) == main:
+        return "forkserver"
+    return "worker"
+
+
+def call_site(skip=("numpy", "torch")):
+    """``file:line`` of the nearest frame that is neither ours nor of the packages that allocate."""
+    frame = sys._getframe(1)
+    last = None
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(OWN) and not name.startswith("<frozen"):
+            parts = name.replace("\\", "/").split("/")
+            last = "%s:%d" % (name, frame.f_lineno)
+            if not any(package in parts for package in skip):
+                return last
+        frame = frame.f_back
+    return last or "?"

@@ -1,0 +1,45 @@
+"""Why a target did not get as far as an update, told with the line that stopped it."""
+
+import os
+import traceback
+
+from .state import OWN
+
+
+class Stop(Exception):  # noqa: N818 - it stops a run, nothing went wrong with us
+    """Raised by the agent itself: the target cannot be taken further."""
+
+    def __init__(self, **facts):
+        super().__init__(facts.get("message", ""))
+        self.facts = dict(facts)
+        self.facts.setdefault("where", None)
+
+
+def describe(error, kind):
+    """The error, and the innermost line of the user's own files that it came through."""
+    if isinstance(error, SyntaxError):
+        return {
+            "kind": "syntax",
+            "message": "%s: %s" % (type(error).__name__, error.msg),
+            "where": "%s:%s" % (error.filename, error.lineno),
+            "line": (error.text or "").strip(),
+        }
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith(OWN) and not frame.filename.startswith("<frozen")
+    ]
+    own = [frame for frame in frames if not _library(frame.filename)]
+    chosen = (own or frames or [None])[-1]
+    text = str(error) if not isinstance(error, SystemExit) else "exit code %s" % (error.code,)
+    return {
+        "kind": kind,
+        "message": "%s: %s" % (type(error).__name__, text) if text else type(error).__name__,
+        "where": "%s:%d" % (chosen.filename, chosen.lineno) if chosen else None,
+        "line": chosen.line if chosen else "",
+    }
+
+
+def _library(filename):
+    parts = os.path.abspath(filename).replace("\\", "/").split("/")
+    return "site-packages" in parts or "dist-packages" in parts or any(part.startswith("python3.") for part in parts)

@@ -1,0 +1,86 @@
+"""Changes to a script's run: constructor arguments of its model, or options of the script itself."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import UsageError
+from rlmem.fields import BY_PATH, read_value
+from rlmem.sources.overrides import parse_set
+
+
+def changes_from(sets: Sequence[str]) -> tuple[dict[str, Any], str | None]:
+    """``--set`` items as constructor arguments, and the device a learner is meant for if one of them says it."""
+    changes: dict[str, Any] = {}
+    device = None
+    for item in sets:
+        path, value = parse_set(item)
+        value = checked(path, value)
+        if path == "device":
+            device = str(value)
+        elif "." in path:
+            raise UsageError(
+                f"--set {item}: of a script's run, only arguments of its model can be set, such as buffer_size, "
+                "batch_size, n_steps or n_envs"
+            )
+        else:
+            changes[path] = value
+    return changes, device
+
+
+def checked(name: str, value: Any) -> Any:
+    """A value as a constructor takes it: ``200k`` is 200,000."""
+    return read_value(BY_PATH[name], value) if name in BY_PATH else value
+
+
+def split_values(
+    script: Path | None, args: Sequence[str], values: Mapping[str, Any]
+) -> tuple[tuple[str, ...], dict[str, Any]]:
+    """Values a script takes as options of its own go into its arguments; the others change its model.
+
+    An option is found by its name in quotes (``"--buffer-size"``), or as a field of a class whose fields become options
+    (``buffer_size: int = …`` in a script that uses tyro, simple-parsing or click's dataclass helpers).
+    """
+    arguments, changes = list(args), {}
+    text = script.read_text(encoding="utf-8", errors="replace") if script else ""
+    for name, value in values.items():
+        option = _option(text, name)
+        if option is None:
+            changes[name.lstrip("-")] = value
+            continue
+        arguments = _without(arguments, option)
+        arguments += [option, str(value)]
+    return tuple(arguments), changes
+
+
+def _option(text: str, name: str) -> str | None:
+    if name.startswith("-"):
+        return name
+    spelled = re.escape(name).replace("_", "[-_]").replace(r"\\-", "[-_]")
+    quoted = re.search(rf"""["'](--{spelled})["']""", text)
+    if quoted:
+        return quoted.group(1)
+    if "tyro" in text and re.search(rf"^\s+{re.escape(name)}\s*:\s*\w", text, re.MULTILINE):
+        return f"--{name.replace('_', '-')}"
+    return None
+
+
+def _without(args: list[str], option: str) -> list[str]:
+    """Arguments without an option that is given there already, in either spelling."""
+    same = {option, option.replace("_", "-"), f"--{option[2:].replace('-', '_')}"}
+    kept: list[str] = []
+    skip = False
+    for item in args:
+        if skip:
+            skip = False
+            continue
+        if item in same:
+            skip = True
+            continue
+        if item.split("=", 1)[0] in same and "=" in item:
+            continue
+        kept.append(item)
+    return kept

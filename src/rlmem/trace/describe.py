@@ -1,0 +1,113 @@
+"""What a dry run met, as a run description: every value read from a live object, and said so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.errors import RlmemError
+from rlmem.spec import RunSpec
+from rlmem.trace.dryrun import DryRun
+
+#: Class names of Stable-Baselines3 and sb3-contrib and the algorithms of run files; a subclass is found by its bases.
+ALGORITHMS = {
+    "PPO": "ppo",
+    "A2C": "a2c",
+    "DQN": "dqn",
+    "SAC": "sac",
+    "TD3": "td3",
+    "DDPG": "ddpg",
+    "QRDQN": "qrdqn",
+    "TQC": "tqc",
+    "TRPO": "trpo",
+    "CrossQ": "crossq",
+    "RecurrentPPO": "recurrent_ppo",
+    "MaskablePPO": "maskable_ppo",
+}
+_OPTIMIZERS = {"Adam": "adam", "AdamW": "adamw", "RMSprop": "rmsprop", "RMSpropTFLike": "rmsprop", "SGD": "sgd"}
+_SETTINGS = ("n_steps", "batch_size", "n_epochs", "buffer_size", "gradient_steps", "learning_starts")
+_POLICY = {
+    "net_arch": "network.net_arch",
+    "share_features_extractor": "network.share_features_extractor",
+    "n_critics": "network.n_critics",
+    "n_quantiles": "network.n_quantiles",
+    "lstm_hidden_size": "network.lstm_hidden",
+    "n_lstm_layers": "network.lstm_layers",
+    "enable_critic_lstm": "network.critic_lstm",
+    "normalize_images": "normalize_images",
+}
+
+
+def describe(run: DryRun) -> RunSpec:
+    """The run description; only a name when no framework was met."""
+    spec = RunSpec().having({"name": run.target.name}, "the target")
+    model = run.facts.get("model") or run.facts.get("request")
+    if not model:
+        return spec
+    origin = "read from the live model" if "settings" in model else "the constructor's arguments"
+    return spec.having(_fitting(_values(model, run.facts)), origin)
+
+
+def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The values a description can hold; a space or a setting it has no words for is left out."""
+    kept: dict[str, Any] = {}
+    for path, value in values.items():
+        if value is None:
+            continue
+        try:
+            RunSpec().having({path: value}, "")
+        except RlmemError:
+            continue
+        kept[path] = value
+    return kept
+
+
+def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+    settings, policy = model.get("settings", {}), model.get("policy_kwargs", {})
+    bases = model.get("bases", [model["algorithm"]])
+    algorithm = next((ALGORITHMS[name] for name in bases if name in ALGORITHMS), None)
+    version = facts.get("versions", {}).get("stable_baselines3")
+    values: dict[str, Any] = {
+        "framework.name": "sb3",
+        "framework.version": version,
+        "algorithm": algorithm,
+        "observation": model.get("observation"),
+        "action": model.get("action"),
+        "n_envs": facts.get("workers_asked") or settings.get("n_envs") or model.get("n_envs"),
+        "device": "cuda" if wants_gpu(facts) else "cpu",
+        "total_timesteps": model.get("total_timesteps"),
+    }
+    values |= {name: settings.get(name) for name in _SETTINGS}
+    if values["gradient_steps"] is not None and values["gradient_steps"] < 0:
+        values["gradient_steps"] = (settings.get("train_freq") or [1])[0]
+    if algorithm == "a2c":
+        values["batch_size"] = None
+    optimizers = [_OPTIMIZERS[name] for name in model.get("optimizers", ()) if name in _OPTIMIZERS]
+    values["optimizer"] = optimizers[0] if optimizers else None
+    values |= {path: _plain_arch(policy[name]) for name, path in _POLICY.items() if name in policy}
+    chain = model.get("env", [])
+    values["vec_env"] = "subproc" if "SubprocVecEnv" in chain else "dummy"
+    values["vec_normalize"] = "VecNormalize" in chain
+    replay = model.get("buffers", {}).get("replay_buffer", {})
+    if replay:
+        values["n_steps"] = None  # SB3 gives every off-policy model one, and never uses it
+        values["optimize_memory_usage"] = bool(settings.get("optimize_memory_usage"))
+        names = {row["name"] for row in replay["arrays"]}
+        values["handle_timeout_termination"] = "timeouts" in names
+        kinds = {"HerReplayBuffer": "her", "NStepReplayBuffer": "n-step"}
+        values["replay.kind"] = kinds.get(replay["class"], "plain")
+    return values
+
+
+def _plain_arch(value: Any) -> Any:
+    """``[{"pi": …}]`` was how SB3 before 1.8 wrote separate heads."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], Mapping):
+        return value[0]
+    return value
+
+
+def wants_gpu(facts: Mapping[str, Any]) -> bool:
+    """Whether the learner is on a GPU, or was meant to be."""
+    model = facts.get("model") or facts.get("request") or {}
+    named = str(model.get("learner_device") or model.get("device", ""))
+    return facts.get("wanted_device") == "cuda" or named.startswith("cuda")

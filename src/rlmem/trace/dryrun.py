@@ -1,0 +1,158 @@
+"""Run a target with the agent in a capped child process, undo what it did to files, and read what it learned."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlmem import agent
+from rlmem.errors import AnalysisError
+from rlmem.runner.child import Outcome, run_child
+from rlmem.trace.target import Target
+from rlmem.units import MIB
+
+#: What a dry run may take of its own accord, workers and all; real environments may need more, up to the cap.
+OWN_BYTES = 1400 * MIB
+#: Worker processes a dry run starts; what more there are cost the same each.
+WORKERS = 2
+TIME_S, MEASURE_TIME_S = 27.0, 600.0
+#: A dry run leaves no logs behind: reporting services are off, bytecode is not written, plots need no display.
+_QUIET = {
+    "WANDB_MODE": "disabled",
+    "COMET_MODE": "disabled",
+    "MLFLOW_TRACKING_URI": "",
+    "NEPTUNE_MODE": "debug",
+    "PYTHONDONTWRITEBYTECODE": "1",
+    "PYTHONUNBUFFERED": "1",
+    "MPLBACKEND": "Agg",
+    # Threads that wait must not take the cores from those that work: a dry run often shares the machine.
+    "OMP_WAIT_POLICY": "PASSIVE",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """What a target did: the agent's facts (as far as it got) and how the child ended."""
+
+    target: Target
+    facts: Mapping[str, Any]
+    outcome: Outcome
+
+    @property
+    def met(self) -> str | None:
+        """``learn`` (a model's training was met), ``loop`` (the script's own loop updated), ``end``, or less."""
+        found = self.facts.get("met")
+        return str(found) if found else None
+
+    @property
+    def stop(self) -> Mapping[str, Any] | None:
+        """What stopped it before an update, if anything did."""
+        found = self.facts.get("stop")
+        return found if isinstance(found, Mapping) else None
+
+
+def dry_run(
+    target: Target,
+    *,
+    mode: str = "trace",
+    changes: Mapping[str, Any] | None = None,
+    cap_bytes: int | None = None,
+    time_s: float | None = None,
+    updates: int | None = None,
+    device: str | None = None,
+    on_tick: Callable[[Any], None] | None = None,
+) -> DryRun:
+    """Run the target; ``mode`` is ``trace`` (small and quick) or ``measure`` (real sizes, buffers filled)."""
+    limit = time_s or (TIME_S if mode == "trace" else MEASURE_TIME_S)
+    folder = Path(tempfile.mkdtemp(prefix="rlmem-job-"))
+    try:
+        scratch = folder / "scratch"
+        scratch.mkdir()
+        job = {
+            "mode": mode,
+            "target": target.job(scratch),
+            "folder": str(folder),
+            "scratch": str(scratch),
+            "result": str(folder / "result.json"),
+            "status": str(folder / "status"),
+            "time_s": limit,
+            "memory_bytes": OWN_BYTES,
+            "workers": WORKERS if mode == "trace" else None,
+            "changes": dict(changes or {}),
+            "updates": updates,
+            "device": device,
+        }
+        path = folder / "job.json"
+        path.write_text(json.dumps(job), encoding="utf-8")
+        entry = Path(agent.__file__).parent / "entry.py"
+        try:
+            outcome = run_child(
+                [target.python, str(entry), str(path)],
+                cwd=target.folder,
+                env={**os.environ, **_QUIET},
+                cap_bytes=cap_bytes,
+                time_limit_s=limit + 45.0,
+                on_tick=on_tick,
+            )
+        finally:
+            undo(folder / "journal.jsonl")
+        return DryRun(target=target, facts=_facts(folder, outcome, target), outcome=outcome)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _facts(folder: Path, outcome: Outcome, target: Target) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        status = ""
+        with suppress(OSError):
+            status = (folder / "status").read_text(encoding="utf-8")
+        stop = {"kind": outcome.status, "message": _ended(outcome, target), "where": None, "phase": status}
+        return {"phases": {}, "notes": [], "met": None, "versions": {}, "stop": stop, "arrays": [], "containers": []}
+    except ValueError as error:
+        raise AnalysisError(f"{target.name}: the dry run's result cannot be read: {error}") from None
+    return found
+
+
+def _ended(outcome: Outcome, target: Target) -> str:
+    """Why there is no result at all."""
+    if outcome.status == "ok":
+        return "the process ended itself (os._exit, or replaced by another program) before anything could be learned"
+    if outcome.status == "failed" and "No module named" in outcome.stderr:
+        return f"{target.python} could not start the dry run: {outcome.stderr.strip().splitlines()[-1]}"
+    return outcome.describe()
+
+
+def undo(journal: Path) -> None:
+    """Put back what the target changed and remove what it made, last first."""
+    try:
+        lines = journal.read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return
+    for line in reversed(lines):
+        with suppress(OSError, ValueError, KeyError):
+            row = json.loads(line)
+            if "made" in row:
+                _remove(Path(row["made"]))
+                continue
+            path, copy = Path(row["changed"]), Path(row["copy"])
+            if copy.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+                shutil.copytree(copy, path, symlinks=True)
+            else:
+                shutil.copy2(copy, path)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()  # only what is empty once the files made in it are gone
+    else:
+        path.unlink(missing_ok=True)

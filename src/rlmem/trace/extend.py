@@ -1,0 +1,103 @@
+"""What real sizes add beyond those a dry run reached.
+
+Along the batch, tensors are extended operation by operation from the recorded updates. Along the other axes (rollout
+length, environments) the stores and their copies are arithmetic: the difference of two closed forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.errors import RlmemError
+from rlmem.plan import Plan
+from rlmem.planner import Planner
+from rlmem.quantity import Quantity
+from rlmem.spec import RunSpec
+from rlmem.trace import align
+from rlmem.trace.ledger import EXTENDED_HIGH, EXTENDED_LOW, Growth
+
+_AXES = ("n_steps", "batch_size")
+
+
+def extend(
+    facts: Mapping[str, Any], spec: RunSpec, planner: Planner, closed: Plan | None
+) -> tuple[tuple[Growth, ...], tuple[str, ...]]:
+    """Growth by phase from the sizes reached to those wanted, and what to say about it."""
+    short, wanted = _short(facts)
+    if not short:
+        return (), ()
+    asked = ", ".join(f"{name} {value:,} of {wanted[name]:,}" for name, value in short.items())
+    growth: list[Growth] = []
+    notes = [f"the dry run stopped at {asked}; the rest is extended"]
+    others = dict(short)
+    batch = _batch(facts, short, wanted)
+    if batch is not None:
+        growth.append(batch)
+        others.pop("batch_size")
+    if others:
+        try:
+            growth += _closed_forms(spec, planner, closed, others, short)
+        except RlmemError as error:
+            notes.append(f"the figures are too low: {', '.join(others)} could not be extended ({error})")
+    return tuple(growth), tuple(notes)
+
+
+def _short(facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+    """Sizes reached and wanted, where the two differ."""
+    reached = (facts.get("rehearsal") or {}).get("reached", {})
+    settings = (facts.get("model") or {}).get("settings", {})
+    short, wanted = {}, {}
+    for name in _AXES:
+        if reached.get(name) and settings.get(name) and reached[name] < settings[name]:
+            short[name], wanted[name] = int(reached[name]), int(settings[name])
+    if facts.get("workers_started"):
+        short["n_envs"], wanted["n_envs"] = int(facts["workers_started"]), int(facts["workers_asked"])
+    return short, wanted
+
+
+def _batch(facts: Mapping[str, Any], short: Mapping[str, int], wanted: Mapping[str, int]) -> Growth | None:
+    """The update's tensors at the real batch, less those at the batch that was run."""
+    recordings = [align.Recording.from_plain(row["batch"], row) for row in facts["rehearsal"].get("recordings", ())]
+    if "batch_size" not in short or len(recordings) < 2:
+        return None
+    small = align.extend(recordings, short["batch_size"])
+    large = align.extend(recordings, wanted["batch_size"])
+    more = max(0, large.peak().nbytes - small.peak().nbytes)
+    amount = Quantity.of(
+        more,
+        f"tensors of a batch of {wanted['batch_size']:,} beyond {short['batch_size']:,}",
+        f"recorded op by op at {recordings[0].size} and {recordings[-1].size}, largest at {large.peak().op}",
+        low=round(more * 0.95),
+        high=round(more * 1.1) + large.uncertain_bytes,
+    )
+    return Growth(phase="update", component="extended.batch", amount=amount)
+
+
+def _closed_forms(
+    spec: RunSpec, planner: Planner, closed: Plan | None, others: Mapping[str, int], short: Mapping[str, int]
+) -> list[Growth]:
+    """Collect and update at the real sizes, less the same at the sizes reached; the batch is held where it was run."""
+    if closed is None:
+        planner.plan(spec, findings=False)  # says why there is no closed form
+    held = {name: value for name, value in short.items() if name not in others}
+    large = planner.plan(spec.having(held, "reached in the dry run"), findings=False)
+    small = planner.plan(spec.having(short, "reached in the dry run"), findings=False)
+    growth = []
+    for phase in ("collect", "update"):
+        # Worker processes were measured, and those not started are added as they are.
+        more = max(0, _main_bytes(large, phase) - _main_bytes(small, phase))
+        if more:
+            amount = Quantity.of(
+                more,
+                f"{', '.join(others)} at the real size",
+                "difference of two closed forms",
+                low=round(more * EXTENDED_LOW),
+                high=round(more * EXTENDED_HIGH),
+            )
+            growth.append(Growth(phase=phase, component="extended.stores", amount=amount))
+    return growth
+
+
+def _main_bytes(plan: Plan, phase: str) -> int:
+    return plan.ledger.only(device="ram", phase=phase, process="main").nbytes

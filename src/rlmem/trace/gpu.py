@@ -1,0 +1,78 @@
+"""The GPU side of a dry run: VRAM from recorded updates, and what moves off the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from rlmem.errors import AnalysisError
+from rlmem.ledger import Entry, Ledger
+from rlmem.model.constants import Constants
+from rlmem.quantity import Quantity
+from rlmem.trace.align import Recording
+from rlmem.trace.vram import VramPrediction, predict_vram
+
+
+def move_to_gpu(ledger: Ledger, facts: Mapping[str, Any], batch: int | None, constants: Constants) -> Ledger:
+    """The ledger of a run whose learner is on a GPU, from one whose learner was rehearsed on the CPU.
+
+    Tensors of the learner leave the host's account; the context, workspaces and the allocator's cache enter the
+    device's, and the host pays for its side of CUDA.
+    """
+    found = predict(facts, batch, constants)
+    on_cpu = str(facts["model"]["device"]).startswith("cpu")
+    entries: list[Entry] = []
+    for entry in ledger.entries:
+        if entry.component.startswith("learner."):
+            entries.append(replace(entry, device="vram"))
+        elif on_cpu and entry.component == "runtime.working-set" and entry.phase == "update":
+            entries.append(replace(entry, amount=_less(entry.amount, _transient(found, facts))))
+        else:
+            entries.append(entry)
+    kernels = found.kernels
+    for phase in ("build", "collect", "update"):
+        if phase not in ledger.phases:
+            continue
+        entries.append(_entry("runtime.cuda-context", phase, constants.quantity(f"cuda.context-{kernels}")))
+        if on_cpu:
+            entries.append(_entry("runtime.cuda-host", phase, constants.quantity(f"cuda.host-{kernels}"), device="ram"))
+    static = sum(e.nbytes for e in entries if e.device == "vram" and e.phase == "update" and e.group == "learner")
+    entries.append(_entry("learner.update-tensors", "update", _less(found.allocated, static)))
+    cache = Quantity.of(
+        found.reserved.value - found.allocated.value,
+        "kept by torch's caching allocator",
+        "the recorded update, replayed through the allocator",
+        low=0,
+        high=max(0, found.reserved.high - found.allocated.high),
+    )
+    entries.append(_entry("runtime.allocator-cache", "update", cache))
+    return Ledger(tuple(entries))
+
+
+def predict(facts: Mapping[str, Any], batch: int | None, constants: Constants) -> VramPrediction:
+    """Allocated, reserved and whole-process VRAM of the update at its real size."""
+    recordings = [Recording.from_plain(row["batch"], row) for row in facts["rehearsal"]["recordings"]]
+    if not recordings or batch is None:
+        raise AnalysisError("no update was recorded, so its VRAM cannot be extended")
+    return predict_vram(recordings, batch, constants=constants)
+
+
+def _transient(found: VramPrediction, facts: Mapping[str, Any]) -> int:
+    """Bytes of the update's tensors at the size that was run on the CPU."""
+    before: int = sum(nbytes for _, nbytes in facts["rehearsal"]["recordings"][0].get("before", ()))
+    return max(0, found.peak.nbytes - before)
+
+
+def _less(amount: Quantity, nbytes: int) -> Quantity:
+    return Quantity.of(
+        max(0, amount.value - nbytes),
+        amount.names,
+        "without what is named apart",
+        low=max(0, amount.low - nbytes),
+        high=max(0, amount.high - nbytes),
+    )
+
+
+def _entry(component: str, phase: str, amount: Quantity, *, device: str = "vram") -> Entry:
+    return Entry(component=component, device=device, process="main", phase=phase, amount=amount, basis="derived")

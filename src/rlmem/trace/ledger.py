@@ -1,0 +1,189 @@
+"""What a dry run saw, as a ledger: readings by phase, exact arrays, and what is reserved and not yet resident.
+
+Expected bytes of a phase = the most the process tree held in it during the dry run
+                          + what its big arrays reserve and do not hold yet
+                          + what the real sizes add where the dry run stopped short of them.
+Named parts (arrays, parameters, worker processes) are taken out of that sum; the rest is shown as what it is: measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.ledger import Entry, Ledger, merge
+from rlmem.quantity import Quantity
+from rlmem.units import MIB
+
+#: The same command measured twice differs by this much: address layout, timing, which pages of a library are touched.
+NOISE_BYTES = 4 * MIB
+NOISE_SHARE = 0.01
+#: After the few updates of a dry run the heap still grows a little; it never shrinks.
+LATER_SHARE = 0.03
+LATER_BYTES = 6 * MIB
+#: How sure an extension beyond what was run is.
+EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
+
+_GROUPS = {"replay_buffer": "replay", "rollout_buffer": "rollout"}
+MEASURED = "measured in the dry run"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    """What the real sizes add to a phase beyond what was run, by component."""
+
+    phase: str
+    component: str
+    amount: Quantity
+
+
+class TracedLedger:
+    """Builds the ledger from the agent's facts."""
+
+    def __init__(self, facts: Mapping[str, Any], growth: tuple[Growth, ...] = ()) -> None:
+        self.facts, self.growth = facts, growth
+        self.rehearsal: Mapping[str, Any] = facts.get("rehearsal") or {}
+        #: A larger size may have been begun and not ended: then the phases are those up to the last that did.
+        self.phases: Mapping[str, Any] = self.rehearsal.get("phases") or facts["phases"]
+
+    def ledger(self) -> Ledger:
+        """Entries for every phase the dry run went through."""
+        entries: list[Entry] = []
+        for phase in ("import", "build", "collect", "update"):
+            if phase in self.phases:
+                entries += self._phase(phase, phase)
+        if "update" not in self.phases and "final" in self.phases:
+            entries = [entry for entry in entries if entry.phase != "collect"]
+            entries += self._phase("final", "update" if self.facts.get("met") == "update" else "collect")
+        return Ledger(merge(entries))
+
+    def _phase(self, phase: str, name: str) -> Iterator[Entry]:
+        """One reading as a phase of the run; the last one stands for the phase it was taken in."""
+        reading = self.phases[phase]
+        others = [row for row in reading["others"] if row["role"] != "tracker"]
+        workers = sum(row["bytes"] for row in reading["others"])
+        peak = reading["peak"]
+        if phase == "collect" and "update" in self.phases:  # from the second round on, what an update leaves is there
+            peak = max(peak, self.phases["update"]["tree"])
+        main = max(0, peak - workers - self.facts.get("overhead_bytes", 0))
+        filled = phase in ("collect", "update", "final")
+        arrays = list(self._arrays())
+        held = sum(resident for _, _, resident in arrays) if phase != "import" else 0
+        named: list[Entry] = []
+        if phase != "import":
+            for component, amount, resident in arrays:
+                reserved = amount.value - resident
+                state = "filling" if name == "collect" else "resident"
+                if filled:
+                    named.append(_entry(component, name, amount, "exact", residency=state))
+                elif reserved:
+                    later = Quantity.of(reserved, f"{component} not yet written", amount.formula)
+                    named.append(_entry(component, name, later, "exact", residency="reserved"))
+            named += self._learner(name)
+        taken = sum(entry.nbytes for entry in named if entry.counts and not self._is_array(entry, arrays))
+        imports = min(self._import_bytes(), max(0, main - held - taken))
+        yield _entry(
+            "runtime.imports", name, _measured(imports, "libraries as imported", MEASURED, noise=False), "measured"
+        )
+        yield from named
+        rest = max(0, main - (held if filled else 0) - taken - imports)
+        if rest:
+            what = {
+                "import": "interpreter and libraries",
+                "build": "environments, model objects, libraries loaded by them",
+            }.get(name, "environments, batches, activations, heap")
+            origin = f"peak of the process in {name}, without the parts named; {MEASURED}"
+            settle = name in ("collect", "update")
+            yield _entry(
+                "runtime.working-set", name, _measured(rest, what, origin, whole=main, settle=settle), "measured"
+            )
+        yield from self._workers(others, name)
+        for growth in self.growth:
+            if growth.phase == name and growth.amount.high:
+                yield _entry(growth.component, name, growth.amount, "derived")
+
+    def _workers(self, rows: list[Mapping[str, Any]], phase: str) -> Iterator[Entry]:
+        """Other processes of the tree; those that were not started add what each has for itself alone."""
+        for row in rows:
+            amount = _measured(row["bytes"], f"{row['role']} process", f"PSS, {MEASURED}")
+            yield _entry(f"workers.{row['role']}", phase, amount, "measured", process="workers")
+        started = self.facts.get("workers_started")
+        private = [row["private"] for row in rows if row["role"] == "worker"]
+        if not started or not private:
+            return
+        count = Quantity.of(
+            self.facts["workers_asked"] - started, "workers not started in the dry run", "asked − started"
+        )
+        each = sum(private) // len(private)
+        one = Quantity.of(each, "private bytes of one", MEASURED, low=round(each * 0.97), high=round(each * 1.04))
+        yield _entry("workers.worker", phase, count * one, "measured", process="workers")
+
+    def _is_array(self, entry: Entry, arrays: list[tuple[str, Quantity, int]]) -> bool:
+        return any(entry.component == component for component, _, _ in arrays)
+
+    def _import_bytes(self) -> int:
+        reading = self.phases.get("import") or self.phases.get("build") or {"tree": 0}
+        return max(0, int(reading["tree"]) - int(self.facts.get("overhead_bytes", 0)))
+
+    def _arrays(self) -> Iterator[tuple[str, Quantity, int]]:
+        """Big arrays with what of them was resident at the end; each once, by the name of their owner if known."""
+        seen: set[int] = set()
+        for buffer, rows in self.rehearsal.get("buffers", {}).items():
+            for row in rows:
+                seen.add(row["address"])
+                component = f"{_GROUPS[buffer]}.{row['name']}"
+                yield component, _array(row, f"{buffer}.{row['name']}"), row["resident"]
+        counts: dict[str, int] = {}
+        for row in self.facts.get("arrays", ()):
+            if row["address"] in seen:
+                continue
+            where = row["where"].rsplit("/", 1)[-1]
+            counts[where] = counts.get(where, 0) + 1
+            yield f"arrays.{where}", _array(row, f"{row['made_by']} at {where}"), row["resident"]
+        for row in self.facts.get("containers", ()):
+            each = Quantity.of(
+                row["bytes_each"], "bytes an element adds", f"{MEASURED}, from elements that follow each other"
+            )
+            capacity = Quantity.of(row["capacity"], "maxlen", f"a {row['kind']} with {row['length']:,} elements now")
+            amount = (capacity * each).between(0.9, 1.15, "blocks of the allocator around small objects")
+            yield f"containers.{row['kind']}", amount, row["bytes_each"] * row["length"]
+
+    def _learner(self, phase: str) -> Iterator[Entry]:
+        networks = self.rehearsal.get("networks") or {}
+        for name, nbytes in networks.items():
+            amount = Quantity.of(nbytes, f"parameters of {name}", "read from the live model")
+            yield _entry(f"learner.parameters[{name}]", phase, amount, "exact")
+        if phase in ("collect", "update"):
+            for name, nbytes in (self.rehearsal.get("learner") or {}).items():
+                if nbytes:
+                    amount = Quantity.of(nbytes, name, "read from the live optimizers after an update")
+                    yield _entry(f"learner.{name}", phase, amount, "exact")
+
+
+def _array(row: Mapping[str, Any], name: str) -> Quantity:
+    shape = " × ".join(str(side) for side in row["shape"]) or "1"
+    return Quantity.of(row["nbytes"], name, f"{shape} × {row['dtype']}, a live array")
+
+
+def _measured(
+    nbytes: int, name: str, origin: str, *, whole: int | None = None, settle: bool = False, noise: bool = True
+) -> Quantity:
+    """A measured amount with the range of the whole reading it belongs to."""
+    spread = round(NOISE_SHARE * (whole or nbytes)) + (NOISE_BYTES if whole else 0) if noise else 0
+    later = round(LATER_BYTES + LATER_SHARE * (whole or nbytes)) if settle else 0
+    return Quantity.of(nbytes, name, origin, low=max(0, nbytes - spread), high=nbytes + spread + later)
+
+
+def _entry(
+    component: str, phase: str, amount: Quantity, basis: str, *, process: str = "main", residency: str = "resident"
+) -> Entry:
+    return Entry(
+        component=component,
+        device="ram",
+        process=process,
+        phase=phase,
+        amount=amount,
+        basis=basis,
+        residency=residency,
+    )

@@ -1,0 +1,147 @@
+"""A plan from a dry run: its ledger, judged like any other, with findings from the description it gave."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rlmem.errors import AnalysisError, RlmemError, SpecError
+from rlmem.ledger import Ledger
+from rlmem.plan import Plan
+from rlmem.planner import Planner
+from rlmem.rules import find
+from rlmem.rules.base import Context
+from rlmem.spec import RunSpec
+from rlmem.trace.describe import describe, wants_gpu
+from rlmem.trace.dryrun import DryRun
+from rlmem.trace.extend import extend
+from rlmem.trace.gpu import move_to_gpu
+from rlmem.trace.ledger import TracedLedger
+
+
+def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
+    """The plan; falls back to the closed form when the run stopped early but said what it was."""
+    spec = describe(run)
+    closed = _closed(planner, spec)
+    phases = run.facts["phases"]
+    if run.met == "learn" and "update" in phases:
+        growth, notes = extend(run.facts, spec, planner, closed)
+        ledger = TracedLedger(run.facts, growth).ledger()
+        if wants_gpu(run.facts):
+            ledger, more = _with_gpu(ledger, run, planner)
+            notes = (*notes, *more)
+        return _judged(planner, spec, ledger, closed, (*_learn_notes(run), *notes))
+    if run.stop is None and "model" not in run.facts and "build" in phases:
+        return _judged(planner, spec, TracedLedger(run.facts).ledger(), closed, _loop_notes(run))
+    if closed is not None:
+        return replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
+    raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
+
+
+def _with_gpu(ledger: Ledger, run: DryRun, planner: Planner) -> tuple[Ledger, tuple[str, ...]]:
+    settings = run.facts["model"]["settings"]
+    batch = settings.get("batch_size") or settings.get("n_steps", 0) * settings.get("n_envs", 1)
+    try:
+        moved = move_to_gpu(ledger, run.facts, batch, planner.constants)
+    except AnalysisError as error:
+        return ledger, (f"VRAM is not predicted: {error}",)
+    return moved, ("the learner is on a GPU: its update was recorded op by op at two small sizes and replayed",)
+
+
+def _closed(planner: Planner, spec: RunSpec) -> Plan | None:
+    """The closed form of what was met; ``None`` when the description is not enough for one."""
+    try:
+        return planner.plan(spec)
+    except RlmemError:
+        return None
+
+
+def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None, notes: tuple[str, ...]) -> Plan:
+    """Peaks and verdict of the traced ledger; what a remedy saves is the difference of two closed forms."""
+    budget = planner.budget
+    plan = Plan(
+        spec=closed.spec if closed else spec,
+        budget=budget,
+        ledger=ledger,
+        peaks=ledger.peaks(budget.limits),
+        method="dry run",
+        notes=notes,
+    )
+    if closed is None:
+        return plan
+    shift = {peak.device: peak.expected_bytes - _expected(closed, peak.device) for peak in plan.tops}
+
+    def replan(other: RunSpec) -> Plan:
+        after = planner.plan(other, findings=False)
+        peaks = tuple(
+            replace(
+                peak,
+                low_bytes=max(0, peak.low_bytes + shift.get(peak.device, 0)),
+                expected_bytes=max(0, peak.expected_bytes + shift.get(peak.device, 0)),
+                high_bytes=max(0, peak.high_bytes + shift.get(peak.device, 0)),
+            )
+            for peak in after.peaks
+        )
+        return replace(after, peaks=peaks)
+
+    try:
+        findings = find(Context(plan=plan, asked=spec, replan=replan))
+    except SpecError:
+        findings = ()
+    return replace(plan, findings=findings)
+
+
+def _expected(plan: Plan, device: str) -> int:
+    top = plan.top(device)
+    return top.expected_bytes if top else 0
+
+
+def _learn_notes(run: DryRun) -> tuple[str, ...]:
+    facts = run.facts
+    model, reached = facts["model"], (facts.get("rehearsal") or {}).get("reached", {})
+    done = ", ".join(f"{name} {value:,}" for name, value in reached.items() if value)
+    notes = [
+        f"{run.target.name} ran up to {model['algorithm']}.learn(), then a little of it with real environments and real "
+        f"updates ({done}); callbacks, logging and everything after learn() were not run, and files were put back",
+    ]
+    total, size = model.get("total_timesteps"), model.get("settings", {}).get("buffer_size")
+    if total and size and total < size:
+        notes.append(
+            f"learn() asks for {total:,} steps and the replay buffer has room for {size:,}: the peak shown is that of a "
+            f"full buffer, this run fills {100 * total / size:.0f} % of it"
+        )
+    return (*notes, *facts["notes"])
+
+
+def _loop_notes(run: DryRun) -> tuple[str, ...]:
+    loop = run.facts.get("loop")
+    if loop:
+        first = (
+            f"{run.target.name} ran until {loop['cycles']:,} full updates had happened ({loop['env_steps']:,} environment "
+            "steps); what its arrays reserve and do not hold yet is added; files were put back"
+        )
+    elif run.met == "end":
+        first = f"{run.target.name} ran to its end"
+    else:
+        first = (
+            f"{run.target.name} was stopped after {run.facts['wall_s']:.0f} s without a full update: the peak shown is what "
+            "was seen and what its arrays reserve, and an update may need more (a smaller learning-starts, or a longer "
+            "--timeout, lets it come to one)"
+        )
+    return (first, *run.facts["notes"])
+
+
+def _stopped(run: DryRun) -> str:
+    """What kept the dry run from an update, and where."""
+    stop = run.stop
+    if stop is None:
+        seconds = f"{run.facts.get('wall_s', 0):.0f} s"
+        if run.met == "end":
+            return f"it ran to its end in {seconds} without training: no learn(), and no environment was stepped"
+        what = (
+            "inside learn(), before an update was done" if "model" in run.facts else "before a model or a loop was met"
+        )
+        return f"the dry run's time was over after {seconds}, {what}; --timeout SECONDS gives it more"
+    where = f" at {stop['where']}" if stop.get("where") else ""
+    line = f" ({stop['line']})" if stop.get("line") else ""
+    verb = {"exited": "exited", "syntax": "does not parse"}.get(str(stop.get("kind")), "stopped")
+    return f"it {verb}{where}{line}: {stop.get('message', 'for an unknown reason')}"

@@ -1,0 +1,116 @@
+"""Measure one point of a script, a factory or a Zoo entry: a fresh process at the real sizes, with real updates."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlmem.budget import make_budget
+from rlmem.errors import AnalysisError
+from rlmem.ledger import Ledger
+from rlmem.measure.calibration import read_calibration
+from rlmem.plan import Plan
+from rlmem.planner import Planner
+from rlmem.runner.point import Point, PointOptions
+from rlmem.trace.changes import changes_from, checked, split_values
+from rlmem.trace.dryrun import DryRun, dry_run
+from rlmem.trace.ledger import TracedLedger
+from rlmem.trace.plan import plan_dry_run
+from rlmem.trace.target import parse_target
+from rlmem.units import format_size
+
+
+def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
+    """Plan the point with a dry run, then measure it."""
+    script = Path(target) if target.endswith(".py") else None
+    read = {name: checked(name, value) for name, value in values.items()}
+    args, changes = split_values(script, options.args, read)
+    set_changes, device = changes_from(options.sets)
+    changes = {**set_changes, **changes}
+    found = parse_target(target, args, python=options.python)
+    planner = Planner(make_budget(), read_calibration(found.python))
+    plan: Plan | None = None
+    why = ""
+    try:
+        plan = plan_dry_run(planner, dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes))
+    except AnalysisError as error:
+        why = str(error)
+    run = dry_run(
+        found,
+        mode="measure",
+        changes=changes,
+        device=device,
+        cap_bytes=options.cap_bytes,
+        time_s=options.time_limit_s,
+        updates=options.updates,
+    )
+    return _point(values, run, plan, why, options)
+
+
+def _point(values: Mapping[str, int | str], run: DryRun, plan: Plan | None, why: str, options: PointOptions) -> Point:
+    outcome, facts = run.outcome, run.facts
+    top = plan.top("ram") if plan else None
+    status, note = outcome.status, ""
+    if status == "ok" and (run.stop or run.met not in ("learn", "loop", "update", "end")):
+        status, note = "failed", _why(run) or why
+    elif status == "oom":
+        note = _missing(run, plan, options)
+    elif status != "ok":
+        note = outcome.describe()
+    elif run.met in ("learn", "loop"):
+        note = "buffers filled with the run's own first transitions"
+    return Point(
+        values=values,
+        status=status,
+        peak_bytes=outcome.peak.pss_bytes,
+        phases={name: int(row["peak"]) for name, row in facts["phases"].items() if name != "final"},
+        components=_components(TracedLedger(facts).ledger()) if facts["phases"] and status == "ok" else {},
+        processes=tuple(
+            {"role": row.role, "hwm_bytes": row.hwm_bytes, "bytes_at_peak": row.bytes_at_peak}
+            for row in outcome.peak.processes
+        ),
+        versions=facts.get("versions", {}),
+        wall_s=outcome.wall_s,
+        note=note,
+        predicted=None
+        if top is None
+        else {"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        predicted_components=_components(plan.ledger) if plan else {},
+        cgroup_bytes=outcome.peak.cgroup_bytes,
+        vram=_vram(facts),
+    )
+
+
+def _components(ledger: Ledger) -> dict[str, int]:
+    """Bytes by component in the update, the part that says where memory goes."""
+    out: dict[str, int] = {}
+    for entry in ledger.only(device="ram", phase="update").entries:
+        if entry.counts:
+            out[entry.component] = out.get(entry.component, 0) + entry.nbytes
+    return out
+
+
+def _why(run: DryRun) -> str:
+    stop = run.stop or {}
+    where = f" at {stop['where']}" if stop.get("where") else ""
+    return f"{stop.get('message') or 'no update was seen'}{where}"
+
+
+def _missing(run: DryRun, plan: Plan | None, options: PointOptions) -> str:
+    """``needs 14.4 GB more in update: rollout.observations``, as far as the plan knows."""
+    text = run.outcome.describe()
+    top = plan.top("ram") if plan else None
+    if plan is None or top is None or options.cap_bytes is None:
+        return text
+    more = top.expected_bytes - options.cap_bytes
+    held = [e for e in plan.ledger.only(device="ram", phase=top.phase).entries if e.counts]
+    largest = max(held, key=lambda entry: entry.nbytes, default=None)
+    if more <= 0 or largest is None:
+        return text
+    return f"needs {format_size(more)} more in {top.phase} (by the plan): {largest.component}"
+
+
+def _vram(facts: Mapping[str, Any]) -> dict[str, int]:
+    found = facts.get("vram") or {}
+    return {str(name): int(value) for name, value in found.items()}

@@ -1,0 +1,119 @@
+"""What can be run to plan it: a script, a factory, an RL Zoo entry; and the interpreter to run it with."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import UsageError
+
+ZOO = "zoo:"
+#: ``package.module:function``; a Windows path or a URL is not one.
+_FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
+#: Virtual environments that are plain to see beside a script.
+_FOLDERS = (".venv", "venv", "env")
+#: How far up a virtual environment is looked for; the folder of a repository is always the last.
+_LEVELS = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Something to run: ``kind`` is ``script``, ``factory`` or ``zoo``."""
+
+    kind: str
+    text: str
+    args: tuple[str, ...]
+    python: str
+    python_source: str
+    folder: Path
+
+    @property
+    def name(self) -> str:
+        """A short name for titles."""
+        return Path(self.text).name if self.kind == "script" else self.text
+
+    def job(self, scratch: Path) -> dict[str, Any]:
+        """What the agent is told to run; ``scratch`` is a folder for whatever the target must write."""
+        if self.kind == "script":
+            return {"kind": "script", "path": str(Path(self.text).resolve()), "args": list(self.args)}
+        if self.kind == "factory":
+            module, _, name = self.text.partition(":")
+            return {"kind": "factory", "module": module, "name": name, "args": list(self.args)}
+        algo, _, env = self.text[len(ZOO) :].partition("/")
+        args = ["--algo", algo, "--env", env, "--log-folder", str(scratch), *self.args]
+        return {"kind": "module", "name": "rl_zoo3.train", "args": args}
+
+
+def is_runnable(text: str) -> bool:
+    """Whether a target names something to run rather than something to read."""
+    return text.startswith(ZOO) or text.endswith(".py") or bool(_FACTORY.match(text))
+
+
+def parse_target(
+    text: str,
+    args: tuple[str, ...] = (),
+    *,
+    python: str | None = None,
+    environ: Mapping[str, str] = os.environ,
+    folder: Path | None = None,
+) -> Target:
+    """A target with its interpreter; errors name what is wrong with it."""
+    here = folder or Path.cwd()
+    if text.startswith(ZOO):
+        algo, slash, env = text[len(ZOO) :].partition("/")
+        if not (algo and slash and env):
+            raise UsageError(f"{text}: an RL Zoo entry is written zoo:ALGO/ENV, such as zoo:sac/HalfCheetah-v4")
+        kind, beside = "zoo", here
+    elif text.endswith(".py"):
+        path = Path(text)
+        if not path.exists():
+            raise UsageError(f"{text}: no such file")
+        if not path.is_file():
+            raise UsageError(f"{text}: not a file")
+        kind, beside = "script", path.resolve().parent
+    else:
+        kind, beside = "factory", here
+    found, source = find_python(Path(text) if kind == "script" else None, beside, python, environ)
+    return Target(kind=kind, text=text, args=args, python=found, python_source=source, folder=here)
+
+
+def find_python(script: Path | None, beside: Path, python: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
+    """The interpreter of a run and how it was found: named, by shebang, by a virtual environment, or our own."""
+    if python is not None:
+        found = shutil.which(os.path.expanduser(python))
+        if found is None:
+            raise UsageError(f"--python {python}: no such interpreter")
+        return found, "--python"
+    shebang = _shebang(script) if script else None
+    if shebang:
+        return shebang, f"the first line of {script}"
+    for folder in (beside, *beside.parents)[:_LEVELS]:
+        for name in _FOLDERS:
+            candidate = folder / name / "bin" / "python"
+            if (folder / name / "pyvenv.cfg").exists() and os.access(candidate, os.X_OK):
+                return str(candidate), f"the virtual environment {folder / name}"
+        if (folder / ".git").exists():
+            break
+    for variable in ("VIRTUAL_ENV", "CONDA_PREFIX"):
+        candidate = Path(environ.get(variable) or "/nonexistent") / "bin" / "python"
+        if os.access(candidate, os.X_OK):
+            return str(candidate), f"${variable}"
+    return sys.executable, "the interpreter rlmem runs in"
+
+
+def _shebang(script: Path) -> str | None:
+    """An interpreter named by path in the first line; ``/usr/bin/env python`` says nothing that is plain to see."""
+    try:
+        with script.open("rb") as file:
+            line = file.readline(300).decode("utf-8", "replace").strip()
+    except OSError:
+        return None
+    words = line[2:].split() if line.startswith("#!") else []
+    plain = words and "python" in Path(words[0]).name and os.access(words[0], os.X_OK)
+    return words[0] if plain else None
