@@ -25,8 +25,8 @@ def make_budget(
         base = here(root)
     else:
         base = Budget(name="given")
-    ram_bytes = _size(ram, "--ram") if ram is not None else base.ram_bytes
-    vram_bytes = _size(vram, "--vram") if vram is not None else base.vram_bytes
+    ram_bytes = read_size(ram, "--ram") if ram is not None else base.ram_bytes
+    vram_bytes = read_size(vram, "--vram") if vram is not None else base.vram_bytes
     given = " and ".join(f"--{name} {text}" for name, text in (("ram", ram), ("vram", vram)) if text is not None)
     name = base.name if not given else given if machine is None else f"{base.name} with {given}"
     return Budget(
@@ -57,7 +57,7 @@ def sized_budget(text: str, device: str) -> Budget:
     """A machine written as a size or a name (``16GB``, ``rtx-4090``); a bare size limits the run's learner device."""
     if not (text[:1].isdigit() or text[:1] in "+-."):
         return machine_budget(find_machine(text))
-    nbytes = _size(text, "--machines")
+    nbytes = read_size(text, "--machines")
     if device == "vram":
         return Budget(name=text, vram_bytes=nbytes, vram_source=text)
     return Budget(name=text, ram_bytes=nbytes, ram_source=text)
@@ -82,7 +82,8 @@ def here(root: Path = Path("/")) -> Budget:
     )
 
 
-def _size(text: str, option: str) -> int:
+def read_size(text: str, option: str) -> int:
+    """A size of memory given with an option; one without its unit is refused."""
     try:
         nbytes = parse_size(text)
     except UsageError as error:
@@ -91,3 +92,15 @@ def _size(text: str, option: str) -> int:
         better = f"{text.strip()}GB" if text.strip().isdecimal() else "30GB"
         raise UsageError(f"{option} {text!r} is only {nbytes:,} B; add a unit, such as {option} {better}")
     return nbytes
+
+
+#: Of what may really be used; the rest is for the machine and for rlmem itself.
+CAP_SHARE = 0.9
+
+
+def cap_bytes(text: str | None) -> int | None:
+    """The cap on a child process asked for with ``--cap``, else most of what this process may really use."""
+    if text is not None:
+        return read_size(text, "--cap")
+    free = here().ram_bytes
+    return None if free is None else round(free * CAP_SHARE)

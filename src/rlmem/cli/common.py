@@ -107,14 +107,15 @@ def emit(text: str, output: Path | None) -> None:
     print(f"wrote {output}", file=sys.stderr)
 
 
-def write_whole(path: Path, text: str) -> None:
+def write_whole(path: Path, content: str | bytes) -> None:
     """Replace a file in one step: a temporary beside it, then a rename; nothing is left behind on failure.
 
     A pipe or a device is written to: renaming a file over ``/dev/null`` would be a surprise.
     """
+    data = content if isinstance(content, bytes) else content.encode("utf-8", errors="replace")
     try:
         if path.exists() and not path.is_file() and not path.is_dir():
-            path.write_text(text, encoding="utf-8", errors="replace")
+            path.write_bytes(data)
             return
     except OSError as error:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from None
@@ -126,8 +127,8 @@ def write_whole(path: Path, text: str) -> None:
     except OSError as error:
         raise UsageError(f"cannot write {asked}: {error.strerror or error}") from None
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", errors="replace") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
         mask = os.umask(0)
         os.umask(mask)
         os.chmod(temporary, 0o666 & ~mask)

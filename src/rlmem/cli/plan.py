@@ -3,27 +3,38 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
 from rlmem.errors import UsageError, did_you_mean
 
+if TYPE_CHECKING:
+    from rlmem.plan import Plan
+
 
 @click.command("plan")
 @click.argument("target")
+@click.argument("args", nargs=-1)
 @budget_options
 @set_option
+@click.option("--timeout", type=click.FloatRange(min=5), metavar="SECONDS", help="Time a dry run may take [27].")
+@click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
+@click.option("--save", is_flag=True, help="Keep the plan in the store ('rlmem runs').")
 @click.option("--why", metavar="COMPONENT", help="Show a component's formula and the origin of every value in it.")
 @output_options
 def command(
     target: str,
+    args: tuple[str, ...],
     ram: str | None,
     vram: str | None,
     machine: str | None,
     python: str | None,
     sets: tuple[str, ...],
+    timeout: float | None,
+    cap: str | None,
+    save: bool,
     why: str | None,
     as_json: bool,
     format_: str | None,
@@ -31,29 +42,80 @@ def command(
 ) -> int:
     """Say what a run will need, by component, device, process and phase, and whether it fits.
 
-    TARGET is a preset ('rlmem presets') or a run file (YAML or JSON; 'rlmem schema run' lists the fields).
+    TARGET is a preset ('rlmem presets'), a run file (YAML or JSON; 'rlmem schema run' lists the fields), or something to
+    run: your training script (with its ARGS after '--'), a factory package.module:function that returns a model, or an
+    RL Zoo entry zoo:ALGO/ENV. What can be run is: in a process of its own, under a cap, up to learn() and through a few
+    real updates, with big arrays held back. Nothing is trained, logged or saved, and files it wrote are put back.
 
     \b
     Examples:
       rlmem plan pidog-sac --ram 30GB
+      rlmem plan train.py -- --env Hopper-v5 --buffer-size 1000000
+      rlmem plan train.py --python ~/envs/train/bin/python --set buffer_size=200k
+      rlmem plan mypkg.train:make_model --ram 16GB
+      rlmem plan zoo:sac/HalfCheetah-v4 --json
       rlmem plan pyboy-ppo --ram 32GB --vram 16GB --set n_envs=4 --set framework.version=2.3.2
-      rlmem plan run.yaml --json
       rlmem plan pidog-sac --why replay.observations
-      rlmem plan drone-swarm --machine laptop-16gb
 
-    Exits 1 when the run does not fit, or will not work as described (a finding of severity error).
+    Exits 1 when the run does not fit, or will not work as described (a finding of severity error); 3 when a script could
+    not be taken as far as a plan.
     """
     from rlmem.report.document import plan_document
     from rlmem.report.render import render_view
     from rlmem.report.view import plan_view
     from rlmem.sources import load
+    from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    planner = make_planner(ram, vram, machine, python)
-    plan = planner.plan(load(target, sets))
+    if is_runnable(target):
+        plan = _from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
+    else:
+        for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
+            if given:
+                raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
+        plan = make_planner(ram, vram, machine, python).plan(load(target, sets))
     document = plan_document(plan)
+    if save:
+        _keep(document)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
     return plan.exit_code
+
+
+def _from_dry_run(
+    target: str,
+    args: tuple[str, ...],
+    machine_options: tuple[str | None, str | None, str | None, str | None],
+    sets: tuple[str, ...],
+    timeout: float | None,
+    cap: str | None,
+) -> Plan:
+    from rlmem.budget import cap_bytes, make_budget
+    from rlmem.measure.calibration import read_calibration
+    from rlmem.planner import Planner
+    from rlmem.report.progress import working
+    from rlmem.trace.changes import changes_from
+    from rlmem.trace.dryrun import dry_run
+    from rlmem.trace.plan import plan_dry_run
+    from rlmem.trace.target import parse_target
+
+    ram, vram, machine, python = machine_options
+    found = parse_target(target, args, python=python)
+    changes, device = changes_from(sets)
+    planner = Planner(make_budget(ram=ram, vram=vram, machine=machine), read_calibration(found.python))
+    most = cap_bytes(cap)
+    # A learner that chooses its device itself will choose the GPU of the machine it is planned for.
+    device = device or ("cuda" if planner.budget.vram_bytes else None)
+    with working(f"dry run of {found.name}") as tick:
+        run = dry_run(found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick)
+    return plan_dry_run(planner, run)
+
+
+def _keep(document: dict[str, Any]) -> None:
+    import sys
+
+    from rlmem.runner.store import save_plan
+
+    print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)
 
 
 def _why(document: dict[str, Any], component: str, wanted: str, output: Path | None) -> str:

@@ -11,19 +11,21 @@ from rlmem.cli.common import emit
 
 
 @click.command("schema")
-@click.argument("which", type=click.Choice(["plan", "run"]), default="plan")
+@click.argument("which", type=click.Choice(["plan", "run", "sweep"]), default="plan")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
 def command(which: str, output: Path | None) -> int:
-    """Print a JSON Schema: of a plan ('plan', the JSON contract) or of a run file ('run').
+    """Print a JSON Schema: of a plan ('plan', the JSON contract), a run file ('run') or a measurement ('sweep').
 
     \b
     Examples:
       rlmem schema plan > plan.schema.json
       rlmem schema run
+      rlmem schema sweep
     """
     from rlmem.report.document import PLAN_JSON_SCHEMA
+    from rlmem.report.sweep import SWEEP_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
-    schema = PLAN_JSON_SCHEMA if which == "plan" else RUN_JSON_SCHEMA
-    emit(json.dumps(schema, indent=2, ensure_ascii=False), output)
+    schemas = {"plan": PLAN_JSON_SCHEMA, "run": RUN_JSON_SCHEMA, "sweep": SWEEP_JSON_SCHEMA}
+    emit(json.dumps(schemas[which], indent=2, ensure_ascii=False), output)
     return 0

@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import click
 
-from rlmem.cli.common import chosen_format, emit, output_options
+from rlmem.cli.common import chosen_format, output_options
+from rlmem.cli.saved import deliver, export_options, is_run, read_document, read_file, run_document
 from rlmem.errors import UsageError
 
 
 @click.command("show")
-@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("run_or_file")
+@export_options
 @output_options
-def command(file: Path, as_json: bool, format_: str | None, output: Path | None) -> int:
-    """Show a plan that was saved with --json, whatever version of rlmem wrote it.
+def command(
+    run_or_file: str, csv: Path | None, parquet: Path | None, as_json: bool, format_: str | None, output: Path | None
+) -> int:
+    """Show a stored run ('rlmem runs' lists them), or a document saved with --json, whatever version wrote it.
+
+    A run is named by its id or the start of it.
 
     \b
     Examples:
+      rlmem show 3f9a
+      rlmem show 3f9a --csv points.csv
       rlmem plan pidog-sac --ram 30GB -o plan.json
-      rlmem show plan.json
       rlmem show plan.json --format markdown
     """
-    from rlmem.report.document import read_plan_document
-    from rlmem.report.render import render_view
-    from rlmem.report.view import plan_view
+    if is_run(run_or_file):
+        from rlmem.runner.store import open_store
 
-    try:
-        data = json.loads(file.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UsageError(f"{file}: no such file") from None
-    except (UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise UsageError(f"{file}: not JSON: {error}") from None
-    except (ValueError, RecursionError):
-        raise UsageError(f"{file}: not a document written by rlmem: nested too deep or with absurd numbers") from None
-    except OSError as error:
-        raise UsageError(f"{file}: cannot be read: {error.strerror or error}") from None
-    document = read_plan_document(data, str(file))
-    emit(render_view(document, plan_view, chosen_format(format_, output, as_json=as_json), output), output)
+        with open_store() as store:
+            run = store.find(run_or_file)
+            data, where = run_document(store, run), f"run {run.id}"
+    else:
+        data, where = read_file(Path(run_or_file)), run_or_file
+    document, view = read_document(data, where)
+    tables = csv or parquet or (output is not None and output.suffix.lower() in (".csv", ".parquet"))
+    if tables and document["schema"] != "rlmem.sweep/1":
+        raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
+    deliver(document, view, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
     return 0

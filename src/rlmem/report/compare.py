@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.fields import FIELDS, Field, plain_value
-from rlmem.plan import Plan, sentence
+from rlmem.fields import FIELDS
+from rlmem.plan import Plan
+from rlmem.report.document import plan_document
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
 
@@ -17,42 +18,48 @@ _LONGEST = 44
 
 def compare_document(plans: Sequence[Plan], labels: Sequence[str]) -> dict[str, Any]:
     """Left and right: settings that differ, and components that differ at the peak of each device."""
-    left, right = plans
-    devices = [d for d in ("ram", "vram") if left.top(d) or right.top(d)]
+    return compare_plan_documents([plan_document(plan) for plan in plans], labels)
+
+
+def compare_plan_documents(documents: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> dict[str, Any]:
+    """The same from saved plans."""
+    left, right = documents
+    held = {peak["device"] for document in documents for peak in document["peaks"]}
     return {
         "schema": COMPARE_SCHEMA,
         "left": _side(left, labels[0]),
         "right": _side(right, labels[1]),
-        "settings": _settings(left, right),
-        "devices": [_device(left, right, device) for device in devices],
+        "settings": _settings(left["target"]["spec"], right["target"]["spec"]),
+        "devices": [_device(left, right, device) for device in ("ram", "vram") if device in held],
     }
 
 
-def _side(plan: Plan, label: str) -> dict[str, Any]:
+def _side(document: Mapping[str, Any], label: str) -> dict[str, Any]:
     return {
         "label": label,
-        "name": plan.spec.name,
-        "verdict": plan.verdict,
-        "summary": [f"{peak.device.upper()} {sentence(peak)}" for peak in plan.tops],
+        "name": document["target"]["name"],
+        "verdict": document["verdict"],
+        "summary": document["summary"],
     }
 
 
-def _settings(left: Plan, right: Plan) -> list[dict[str, Any]]:
-    rows = [field for field in FIELDS if field.path not in ("name", "about")]
-    return [
-        {"path": field.path, "left": _plain(left, field), "right": _plain(right, field)}
-        for field in rows
-        if left.spec.get(field.path) != right.spec.get(field.path)
-    ]
+def _settings(left: Mapping[str, Any], right: Mapping[str, Any]) -> list[dict[str, Any]]:
+    rows = [field.path for field in FIELDS if field.path not in ("name", "about")]
+    values = [(path, _value(left, path), _value(right, path)) for path in rows]
+    return [{"path": path, "left": one, "right": other} for path, one, other in values if one != other]
 
 
-def _plain(plan: Plan, field: Field) -> Any:
-    return plain_value(field, plan.spec.get(field.path)) if field.path in plan.spec else None
+def _value(spec: Mapping[str, Any], path: str) -> Any:
+    value: Any = spec
+    for part in path.split("."):
+        value = value.get(part) if isinstance(value, Mapping) else None
+    return value
 
 
-def _device(left: Plan, right: Plan, device: str) -> dict[str, Any]:
-    tops = (left.top(device), right.top(device))
-    held = [_components(plan, device, top.phase) if top else {} for plan, top in zip((left, right), tops, strict=True)]
+def _device(left: Mapping[str, Any], right: Mapping[str, Any], device: str) -> dict[str, Any]:
+    sides = (left, right)
+    tops = [next((p for p in s["peaks"] if p["device"] == device and p["is_peak"]), None) for s in sides]
+    held = [_components(s, device, top["phase"]) if top else {} for s, top in zip(sides, tops, strict=True)]
     names = dict.fromkeys((*held[0], *held[1]))
     rows: list[dict[str, Any]] = [
         {"component": name, "left_bytes": held[0].get(name, 0), "right_bytes": held[1].get(name, 0)} for name in names
@@ -60,19 +67,19 @@ def _device(left: Plan, right: Plan, device: str) -> dict[str, Any]:
     rows.sort(key=lambda row: -abs(row["right_bytes"] - row["left_bytes"]))
     return {
         "device": device,
-        "left_phase": tops[0].phase if tops[0] else None,
-        "right_phase": tops[1].phase if tops[1] else None,
-        "left_bytes": tops[0].expected_bytes if tops[0] else 0,
-        "right_bytes": tops[1].expected_bytes if tops[1] else 0,
+        "left_phase": tops[0]["phase"] if tops[0] else None,
+        "right_phase": tops[1]["phase"] if tops[1] else None,
+        "left_bytes": tops[0]["expected_bytes"] if tops[0] else 0,
+        "right_bytes": tops[1]["expected_bytes"] if tops[1] else 0,
         "components": rows,
     }
 
 
-def _components(plan: Plan, device: str, phase: str) -> dict[str, int]:
+def _components(document: Mapping[str, Any], device: str, phase: str) -> dict[str, int]:
     totals: dict[str, int] = {}
-    for entry in plan.ledger.only(device=device, phase=phase).entries:
-        if entry.counts:
-            totals[entry.component] = totals.get(entry.component, 0) + entry.nbytes
+    for entry in document["entries"]:
+        if (entry["device"], entry["phase"]) == (device, phase) and entry["residency"] != "reserved":
+            totals[entry["component"]] = totals.get(entry["component"], 0) + entry["nbytes"]
     return totals
 
 
@@ -105,11 +112,11 @@ def _text(value: Any) -> str:
 def _table(device: dict[str, Any]) -> Table:
     changed = [row for row in device["components"] if row["left_bytes"] != row["right_bytes"]]
     same = [row for row in device["components"] if row["left_bytes"] == row["right_bytes"]]
-    rows = [(row["component"], *_cells(row["left_bytes"], row["right_bytes"])) for row in changed]
+    rows = [(row["component"], *cells(row["left_bytes"], row["right_bytes"])) for row in changed]
     if same:
         total = sum(row["left_bytes"] for row in same)
         rows.append((f"{len(same)} equal", format_size(total), format_size(total), "", ""))
-    rows.append(("total", *_cells(device["left_bytes"], device["right_bytes"])))
+    rows.append(("total", *cells(device["left_bytes"], device["right_bytes"])))
     columns = (
         Column(title="component", right=False),
         Column(title=f"left, in {device['left_phase']}"),
@@ -120,7 +127,8 @@ def _table(device: dict[str, Any]) -> Table:
     return Table(title=device["device"].upper(), columns=columns, rows=tuple(rows), footers=1)
 
 
-def _cells(left: int, right: int) -> tuple[str, str, str, str]:
+def cells(left: int, right: int) -> tuple[str, str, str, str]:
+    """Left, right, difference and ratio."""
     difference = right - left
     sign = "+" if difference > 0 else ""
     ratio = f"{right / left:.2f}×" if left else ""

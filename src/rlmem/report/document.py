@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rlmem.errors import UsageError
 from rlmem.findings import SEVERITIES
 from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES
 from rlmem.plan import VERDICTS, Plan, sentence
+from rlmem.report.contract import described, problems
 from rlmem.schedule import schedule
 from rlmem.version import __version__
 
@@ -80,6 +81,8 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             for finding in plan.findings
         ],
         "schedule": _schedule(plan),
+        "method": plan.method,
+        "notes": list(plan.notes),
     }
 
 
@@ -107,70 +110,32 @@ def read_plan_document(data: Any, where: str) -> dict[str, Any]:
         raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
     if data["schema"] != PLAN_SCHEMA:
         raise UsageError(f"{where}: schema {data['schema']!r} is not one this version reads; it reads {PLAN_SCHEMA}")
-    problem = next(_problems(data, PLAN_JSON_SCHEMA, ""), None)
+    problem = next(problems(data, PLAN_JSON_SCHEMA, ""), None)
     if problem is None and {p["device"] for p in data["peaks"]} != {p["device"] for p in data["peaks"] if p["is_peak"]}:
         problem = "peaks: no row is marked as the peak"
     if problem:
         raise UsageError(f"{where}: not a complete plan document: {problem}")
-    return {"summary": [], "schedule": None, **data}
-
-
-_TYPES: dict[str, tuple[type, ...]] = {
-    "object": (Mapping,),
-    "array": (list,),
-    "string": (str,),
-    "boolean": (bool,),
-    "integer": (int,),
-    "number": (int, float),
-    "null": (type(None),),
-}
-
-
-def _problems(value: Any, schema: Mapping[str, Any], path: str) -> Iterator[str]:
-    """Where a value departs from the part of JSON Schema that the plan's schema uses."""
-    types = [schema["type"]] if isinstance(schema.get("type"), str) else schema.get("type", ())
-    fits = any(
-        isinstance(value, _TYPES[name]) and not (name == "integer" and isinstance(value, bool)) for name in types
-    )
-    if types and not fits:
-        yield f"{path or 'document'}: expected {' or '.join(types)}"
-        return
-    if "enum" in schema and value not in schema["enum"]:
-        yield f"{path}: {value!r} is not one of {', '.join(schema['enum'])}"
-    if isinstance(value, Mapping):
-        inside = f"{path}." if path else ""
-        yield from (f"{inside}{key}: missing" for key in schema.get("required", ()) if key not in value)
-        for key, part in schema.get("properties", {}).items():
-            if key in value:
-                yield from _problems(value[key], part, f"{inside}{key}")
-    if isinstance(value, list) and "items" in schema:
-        for index, item in enumerate(value):
-            yield from _problems(item, schema["items"], f"{path}[{index}]")
-
-
-def _object(properties: dict[str, Any], optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    required = [name for name in properties if name not in optional]
-    return {"type": "object", "properties": properties, "required": required}
+    return {"summary": [], "schedule": None, "method": "closed form", "notes": [], **data}
 
 
 _BYTES = {"type": "integer", "minimum": 0}
 _MAYBE_BYTES = {"type": ["integer", "null"], "minimum": 0}
 _TEXT = {"type": "string"}
 _MAYBE_TEXT = {"type": ["string", "null"]}
-_ORIGIN = _object({"name": _TEXT, "value": {"type": "integer"}, "origin": _TEXT})
+_ORIGIN = described({"name": _TEXT, "value": {"type": "integer"}, "origin": _TEXT})
 PLAN_JSON_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
     "$id": PLAN_SCHEMA,
     "title": "rlmem plan",
     "description": "What a run needs, by component, device, process and phase. Sizes are integers in bytes.",
-    **_object(
+    **described(
         {
             "schema": {"const": PLAN_SCHEMA},
             "rlmem": {**_TEXT, "description": "version that wrote the document"},
-            "target": _object(
+            "target": described(
                 {"name": _TEXT, "about": _MAYBE_TEXT, "spec": {"type": "object"}, "origins": {"type": "object"}}
             ),
-            "machine": _object(
+            "machine": described(
                 {
                     "name": _TEXT,
                     "ram_bytes": _MAYBE_BYTES,
@@ -187,7 +152,7 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                 "type": "array",
                 "description": "one row per device and phase, each device's largest phase first; low_bytes is the largest lower "
                 "bound over the moments of the phase, so it can exceed the sum of its entries' own",
-                "items": _object(
+                "items": described(
                     {
                         "device": {"enum": list(DEVICES)},
                         "phase": {"enum": list(PHASES)},
@@ -202,7 +167,7 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             "entries": {
                 "type": "array",
                 "description": "what is live at each phase's largest moment; 'reserved' entries take no memory yet",
-                "items": _object(
+                "items": described(
                     {
                         "component": _TEXT,
                         "device": {"enum": list(DEVICES)},
@@ -220,7 +185,7 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             },
             "findings": {
                 "type": "array",
-                "items": _object(
+                "items": described(
                     {
                         "code": _TEXT,
                         "name": _TEXT,
@@ -233,6 +198,11 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                     }
                 ),
             },
+            "method": {
+                **_TEXT,
+                "description": "'closed form': arithmetic over a description; 'dry run': read from the real thing",
+            },
+            "notes": {"type": "array", "items": _TEXT, "description": "how the figures came about"},
             "schedule": {
                 "type": ["object", "null"],
                 "description": "the training loop of an on-policy run; null for others",
@@ -253,6 +223,6 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                 },
             },
         },
-        optional=("schedule", "summary", "rlmem"),
+        optional=("schedule", "summary", "rlmem", "method", "notes"),
     ),
 }

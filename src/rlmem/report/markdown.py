@@ -30,6 +30,8 @@ def _section(section: Section) -> Iterator[str]:
     yield from (f"## {section.title}", "")
     for line in section.lines:
         yield from (line, "")
+    if section.figure:
+        yield from ("```text", *section.figure, "```", "")
     for table in section.tables:
         yield from table_lines(table)
     yield from (_item(item) for item in section.items)

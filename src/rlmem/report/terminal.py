@@ -44,6 +44,8 @@ def draw_section(section: Section, console: Console) -> None:
     console.print(Text(section.title, style="bold underline"))
     for line in section.lines:
         console.print(Padding(Text(line), (0, 0, 0, 2)))
+    for line in section.figure:
+        console.print(Text(f"  {line}"), no_wrap=True, crop=True)
     for table in section.tables:
         _draw_table(table, console)
     for item in section.items:

@@ -51,10 +51,11 @@ class Item:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Section:
-    """A heading with prose, tables and items under it."""
+    """A heading with prose, a figure drawn in text, tables and items under it."""
 
     title: str
     lines: tuple[str, ...] = ()
+    figure: tuple[str, ...] = ()
     tables: tuple[Table, ...] = ()
     items: tuple[Item, ...] = ()
 
@@ -82,6 +83,7 @@ def plan_view(document: Mapping[str, Any]) -> View:
     if machine["unified"] and target["spec"].get("device") == "cuda":
         sources.append("one pool; figures measured with CUDA stand in for this machine's GPU")
     notes = (
+        *document["notes"],
         f"limit: {'; '.join(sources) if sources else 'none known'}",
         "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
         "'--why COMPONENT' shows a formula and where its values come from.",

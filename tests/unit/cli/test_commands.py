@@ -75,7 +75,7 @@ def test_a_run_that_does_not_fit_is_exit_code_one(capsys: pytest.CaptureFixture[
         (["plan", "pidog-sac", "--format", "pdf"], "'pdf' is not one of"),
         (["plan", "pidog-sac", "--python", "no-such-python"], "--python no-such-python: no such interpreter"),
         (["plan", "no/such/run.yaml"], "no such file"),
-        (["plan", "train.py"], "a plan from a script is not possible yet"),
+        (["plan", "train.py"], "train.py: no such file"),
         (["capacity", "pidog-sac"], "Missing option '--vary'"),
         (["capacity", "pidog-sac", "--vary", "device"], "only counts can be varied"),
         (["capacity", "pidog-sac", "--vary", "agents", "--machines", ","], "give sizes or names"),

@@ -157,7 +157,7 @@ def test_a_stream_without_end_is_not_read_to_its_end() -> None:
     ("target", "message"),
     [
         ("pidog-sak", "unknown preset 'pidog-sak' (did you mean 'pidog-sac'?)"),
-        ("train.py", "a plan from a script is not possible yet"),
+        ("train.py", "a script can be planned and measured"),
         ("nowhere.yaml", "nowhere.yaml: no such file"),
         ("", "no target: name a preset"),
     ],

@@ -1,0 +1,209 @@
+"""``rlmem measure``."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from rlmem.cli.common import chosen_format, output_options, set_option
+from rlmem.cli.saved import check_export, deliver, export_options, run_document
+from rlmem.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from rlmem.runner.sweep import Done, Measure, Running, Sweep
+
+#: Of what may really be used; the rest is for the machine and for rlmem itself.
+CAP_SHARE = 0.9
+
+
+@click.command("measure")
+@click.argument("target")
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]")
+@click.option(
+    "--vary",
+    "varied",
+    metavar="NAME=A,B,C",
+    multiple=True,
+    help="Values to try, such as 100,1k,1e5 or 100..20k/5; repeatable, for every combination.",
+)
+@click.option("--repeat", type=click.IntRange(1, 100), default=1, show_default=True, help="Measure each point N times.")
+@click.option(
+    "--cap",
+    metavar="SIZE",
+    help="End a point that needs more, as a row of the table. Default: what may really be used, minus 10 %.",
+)
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=1),
+    default=900.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="End a point that takes longer.",
+)
+@click.option("--python", metavar="PATH", help="The run's own interpreter, which need not have rlmem.")
+@click.option("--fresh", is_flag=True, help="Measure points again that an earlier run has.")
+@set_option
+@export_options
+@output_options
+def command(
+    target: str,
+    args: tuple[str, ...],
+    varied: tuple[str, ...],
+    repeat: int,
+    cap: str | None,
+    timeout: float,
+    python: str | None,
+    fresh: bool,
+    sets: tuple[str, ...],
+    csv: Path | None,
+    parquet: Path | None,
+    as_json: bool,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """Measure what a run really needs: one fresh process a point, with a real update in it.
+
+    TARGET is a preset, a run file, a script, 'package.module:factory' or 'zoo:algorithm/environment'. Results are kept
+    ('rlmem runs'). A sweep that was interrupted goes on where it stopped when the same command is given again; a point
+    measured before is not measured again, unless --fresh is given.
+
+    \b
+    Examples:
+      rlmem measure drone-swarm --vary agents=100,1000,5000,10000,20000 --cap 16GB
+      rlmem measure pidog-sac-vector --vary buffer_size=10k,100k,1M --repeat 3
+      rlmem measure train.py --vary buffer_size=50k,100k -- --env Hopper-v5
+      rlmem measure zoo:sac/Pendulum-v1 --python ~/envs/train/bin/python --csv points.csv
+
+    Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
+    """
+    from rlmem.report.sweep_view import sweep_view
+    from rlmem.runner.point import PointOptions
+    from rlmem.runner.store import open_store
+    from rlmem.runner.sweep import Running, Sweep, parse_axes
+
+    wanted = chosen_format(format_, output, as_json=as_json)
+    check_export(output, parquet)
+    options = PointOptions(
+        python=_interpreter(target, args, python),
+        args=args,
+        sets=sets,
+        cap_bytes=_cap(cap),
+        time_limit_s=timeout,
+    )
+    sweep = Sweep(target=target, axes=parse_axes(varied), repeat=repeat, options=options)
+    _check_axes(sweep)
+    with open_store(write=True) as store:
+        running = Running(sweep, measure_function(target), store, command=("rlmem", *sys.argv[1:]), fresh=fresh)
+        _say_known(running)
+        try:
+            _run(running)
+        except KeyboardInterrupt:
+            return _interrupted(running, len(store.points(running.run.id)))
+        run = running.finish()
+        document = run_document(store, run)
+    deliver(document, sweep_view, wanted, output, csv, parquet)
+    return 0 if all(row["status"] == "ok" for row in document["rows"]) else 1
+
+
+def measure_function(target: str) -> Measure:
+    """What runs a point: the target itself for a script, factory or zoo entry, a program of ours for a described run."""
+    from rlmem.trace.target import is_runnable
+
+    if is_runnable(target):
+        from rlmem.trace.points import measure_point as measure_traced
+
+        return measure_traced
+    from rlmem.programs.points import measure_point as measure_described
+
+    return measure_described
+
+
+def _interpreter(target: str, args: tuple[str, ...], python: str | None) -> str | None:
+    """The interpreter named, or the one a script is plainly meant for; ``None`` leaves it to the program."""
+    from rlmem.trace.target import is_runnable, parse_target
+
+    if is_runnable(target):
+        return parse_target(target, args, python=python).python
+    if args:
+        raise UsageError(f"{target}: only a script takes arguments after '--'; use --set PATH=VALUE")
+    if python is None:
+        return None
+    found = shutil.which(os.path.expanduser(python))
+    if found is None:
+        raise UsageError(f"--python {python}: no such interpreter")
+    return found
+
+
+def _check_axes(sweep: Sweep) -> None:
+    """A described run must know the axes and take every value; a script's arguments are its own business."""
+    from rlmem.frameworks import resolve
+    from rlmem.sources import load
+    from rlmem.trace.target import is_runnable
+
+    if is_runnable(sweep.target):
+        return
+    spec = load(sweep.target, sweep.options.sets)
+    try:
+        for axis in sweep.axes:
+            for value in axis.values:
+                resolve(spec.having({axis.name: value}, "--vary"))
+    except SpecError as error:
+        raise error.located("--vary") from None
+
+
+def _cap(text: str | None) -> int | None:
+    """The cap asked for, else most of what this process may really use."""
+    from rlmem.budget import here, read_size
+
+    if text is not None:
+        return read_size(text, "--cap")
+    free = here().ram_bytes
+    return None if free is None else round(free * CAP_SHARE)
+
+
+def _say_known(running: Running) -> None:
+    """Say that numbers are not new before anybody takes them for new."""
+    if running.known:
+        total = len(running.sweep.jobs)
+        print(
+            f"rlmem: {len(running.known)} of {total} points are known from an earlier run of the same target, arguments and "
+            "interpreter; --fresh measures them again",
+            file=sys.stderr,
+        )
+
+
+def _run(running: Running) -> None:
+    from rlmem.report.progress import progress
+
+    with progress(running.left, f"measuring {running.sweep.target}") as tell, closing(running.points()) as points:
+        for done in points:
+            if not done.is_known:
+                tell(_line(done))
+
+
+def _line(done: Done) -> str:
+    from rlmem.report.sweep_view import label
+    from rlmem.units import format_size
+
+    point = done.point
+    where = label(point.values) or "peak"
+    again = f" (repeat {done.job.repeat + 1})" if done.job.repeat else ""
+    size = "" if point.peak_bytes is None else f" {format_size(point.peak_bytes)}"
+    ended = "" if point.is_ok else f" {point.status}"
+    note = f": {point.note}" if point.note else ""
+    return f"{where}{again}:{size}{ended} in {point.wall_s:.1f} s{note}"
+
+
+def _interrupted(running: Running, kept: int) -> int:
+    words = shlex.join(("rlmem", *sys.argv[1:]))
+    total = len(running.sweep.jobs)
+    what = f"{kept} of {total} points are kept in run {running.run.id}" if kept else "no point was finished"
+    print(f"rlmem: interrupted; {what}. To go on, give the same command again: {words}", file=sys.stderr)
+    return 130

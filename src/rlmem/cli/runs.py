@@ -1,0 +1,109 @@
+"""``rlmem runs``."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlmem.cli.common import chosen_format, emit, output_options
+
+if TYPE_CHECKING:
+    from rlmem.report.view import View
+    from rlmem.runner.store import Run, Store
+
+
+@click.command("runs")
+@click.option("--kind", type=click.Choice(["measure", "plan", "bench"]), help="Only runs of one kind.")
+@click.option(
+    "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, newest first."
+)
+@click.option("--delete", "deleted", metavar="RUN", multiple=True, help="Forget a run and its points; repeatable.")
+@output_options
+def command(
+    kind: str | None,
+    limit: int,
+    deleted: tuple[str, ...],
+    as_json: bool,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """List stored results, newest first, or delete some.
+
+    Results are kept in RLMEM_DATA_DIR, else in the user's data folder. 'rlmem show RUN' shows one again.
+
+    \b
+    Examples:
+      rlmem runs
+      rlmem runs --kind measure --json
+      rlmem runs --delete 3f9a
+    """
+    from rlmem.report.render import render_view
+    from rlmem.runner.store import open_store
+
+    wanted = chosen_format(format_, output, as_json=as_json)
+    if deleted:
+        with open_store(write=True) as store:
+            found = dict.fromkeys(store.find(prefix).id for prefix in deleted)
+            for name in found:
+                store.delete(name)
+                print(f"deleted {name}", file=sys.stderr)
+        return 0
+    with open_store() as store:
+        document = {
+            "schema": "rlmem.runs/1",
+            "store": str(store.path),
+            "runs": [_row(store, run) for run in store.runs(kind=kind, limit=limit)],
+        }
+    emit(render_view(document, _view, wanted, output), output)
+    return 0
+
+
+def _row(store: Store, run: Run) -> dict[str, Any]:
+    points = [kept.point for kept in store.points(run.id)]
+    return {
+        "id": run.id,
+        "kind": run.kind,
+        "target": run.target,
+        "command": list(run.command),
+        "started": run.started,
+        "finished": run.finished,
+        "status": run.status,
+        "points": len(points),
+        "peak_bytes": max((point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=None),
+        "machine": dict(run.machine),
+        "versions": dict(run.versions),
+    }
+
+
+def _view(document: dict[str, Any]) -> View:
+    from rlmem.report.view import Column, Section, Table, View
+    from rlmem.units import format_size
+
+    rows = tuple(
+        (
+            run["id"],
+            run["kind"],
+            run["target"],
+            run["started"],
+            run["status"],
+            str(run["points"] or ""),
+            "" if run["peak_bytes"] is None else format_size(run["peak_bytes"]),
+        )
+        for run in document["runs"]
+    )
+    columns = (
+        Column(title="run", right=False),
+        Column(title="kind", right=False),
+        Column(title="target", right=False),
+        Column(title="started", right=False),
+        Column(title="status", right=False),
+        Column(title="points"),
+        Column(title="largest peak"),
+    )
+    lines = () if rows else ("none yet: 'rlmem measure TARGET' and 'rlmem bench TARGET' keep theirs here",)
+    tables = (Table(title="", columns=columns, rows=rows),) if rows else ()
+    section = Section(title="Runs", lines=lines, tables=tables)
+    return View(title="rlmem runs", verdict=(), sections=(section,), notes=(f"kept in {document['store']}",))

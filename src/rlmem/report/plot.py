@@ -1,0 +1,44 @@
+"""A small plot in text: marks on a grid of characters, with labelled axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+#: ``(x, y, mark)``; a later mark covers an earlier one.
+Mark = tuple[float, float, str]
+
+
+def plot(
+    marks: Sequence[Mark],
+    line: Callable[[float], float],
+    *,
+    x_text: Callable[[float], str],
+    y_text: Callable[[float], str],
+    width: int = 60,
+    height: int = 12,
+) -> tuple[str, ...]:
+    """Marks and a line under them; y starts at zero, unless all would then crowd at the top."""
+    left, right = min(x for x, _, _ in marks), max(x for x, _, _ in marks)
+    if left == right:
+        return ()
+    xs = [left + (right - left) * column / (width - 1) for column in range(width)]
+    heights = [*(y for _, y, _ in marks), line(left), line(right)]
+    top, least = max(1.0, *heights), min(heights)
+    bottom = 0.0 if least < top / 2 else least - (top - least or top) / 5
+    grid = [[" "] * width for _ in range(height)]
+
+    def put(column: int, y: float, mark: str) -> None:
+        row = height - 1 - round(max(0.0, y - bottom) / (top - bottom) * (height - 1))
+        grid[row][column] = mark
+
+    for column, x in enumerate(xs):
+        put(column, line(x), "·")
+    for x, y, mark in marks:
+        put(round((x - left) / (right - left) * (width - 1)), y, mark)
+    middle = height // 2
+    labels = {0: top, middle: bottom + (top - bottom) * (height - 1 - middle) / (height - 1), height - 1: bottom}
+    texts = {row: y_text(y) for row, y in labels.items()}
+    margin = max(len(text) for text in texts.values())
+    rows = [f"{texts.get(index, ''):>{margin}} ┤{''.join(cells)}".rstrip() for index, cells in enumerate(grid)]
+    first, last = x_text(left), x_text(right)
+    return (*rows, f"{'':{margin}} └{'─' * width}", f"{'':{margin}}  {first}{last:>{width - len(first)}}")

@@ -1,0 +1,350 @@
+"""A sweep arranged for reading: predicted beside measured, the cost per unit, a plot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from rlmem.ledger import PHASES
+from rlmem.report.plot import plot
+from rlmem.report.sweep import versions_of
+from rlmem.report.view import Column, Section, Table, View
+from rlmem.units import format_count, format_size
+
+#: More plots than this would bury the numbers.
+_PLOTS = 3
+_MARKS = {
+    "●": "measured",
+    "○": "predicted",
+    "×": "did not end, drawn at the cap",
+    "·": "line through the measured points",
+}
+
+
+def sweep_view(document: Mapping[str, Any]) -> View:
+    """What ``rlmem measure`` shows."""
+    sections = [Section(title="Measured", tables=(points_table(document),))]
+    costs = _cost_sections(document)
+    detail = [
+        table
+        for table in (_phase_table(document), _component_table(document), _process_table(document))
+        if table is not None
+    ]
+    if detail:
+        sections.append(Section(title="Where it goes", tables=tuple(detail)))
+    return View(
+        title=_title(document), verdict=_verdict(document), sections=(*sections, *costs), notes=_notes(document)
+    )
+
+
+def _title(document: Mapping[str, Any]) -> str:
+    run = f" (run {document['run']})" if document["run"] else ""
+    return f"{document['target']}: measured in fresh processes{run}"
+
+
+def label(values: Mapping[str, int | str]) -> str:
+    """The values of a point as people say them."""
+    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
+
+
+def value_text(value: int | str) -> str:
+    """A value for a table."""
+    return format_count(value) if isinstance(value, int) else value
+
+
+def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    rows = document["rows"]
+    lines = []
+    stopped = [row for row in rows if row["status"] != "ok"]
+    if stopped:
+        told = len(stopped) == 1  # the notes of several are in the table
+        named = "; ".join(_ending(row, told) for row in stopped[:3]) + ("; …" if len(stopped) > 3 else "")
+        lines.append((f"{len(stopped)} of {len(rows)} points did not end well: {named}", "bad"))
+    if document["status"] == "interrupted":
+        asked = document["repeat"]
+        for axis in document["axes"]:
+            asked *= len(axis["values"])
+        lines.append((f"interrupted: {len(document['points'])} of {asked} points measured", "warn"))
+    measured = [row for row in rows if row["measured_bytes"] is not None]
+    known = [row for row in measured if row["error"] is not None]
+    if len(rows) == 1 and measured:
+        (row,) = measured
+        lines.append((f"RAM peak {format_size(row['measured_bytes'])} measured{_beside(row)}", _tone(known)))
+    elif known:
+        worst = max(known, key=lambda row: abs(row["error"]))
+        middle = median(abs(row["error"]) for row in known)
+        text = (
+            f"predictions are {middle:.1%} off in the median, {worst['error']:+.1%} at worst ({label(worst['values'])})"
+        )
+        lines.append((f"{_points(len(measured))} measured; {text}", _tone(known)))
+    elif measured:
+        lines.append((f"{_points(len(measured))} measured", "good"))
+    broken = [row for row in known if row["most_bytes"] > row["predicted"]["high"]]
+    if broken and len(rows) > 1:
+        lines.append(
+            (f"above the upper bound of the prediction: {', '.join(_where(row) for row in broken[:3])}", "warn")
+        )
+    return tuple(lines)
+
+
+def _points(count: int) -> str:
+    return "1 point" if count == 1 else f"{count} points"
+
+
+def _where(row: Mapping[str, Any]) -> str:
+    return label(row["values"]) or "the only point"
+
+
+def _ending(row: Mapping[str, Any], told: bool) -> str:
+    where = f" at {label(row['values'])}" if row["values"] else ""
+    return f"{row['status']}{where}" + (f" ({row['note']})" if told and row["note"] else "")
+
+
+def _beside(row: Mapping[str, Any]) -> str:
+    if row["error"] is None:
+        return ""
+    high = row["most_bytes"] > row["predicted"]["high"]
+    inside = ", above its upper bound" if high else ""
+    return f"; predicted {format_size(row['predicted']['expected'])} ({row['error']:+.1%}){inside}"
+
+
+def _tone(known: Sequence[Mapping[str, Any]]) -> str:
+    return "warn" if any(row["most_bytes"] > row["predicted"]["high"] for row in known) else "good"
+
+
+def points_table(document: Mapping[str, Any]) -> Table:
+    """One row per combination of values."""
+    rows, names = document["rows"], [axis["name"] for axis in document["axes"]]
+    predicted = any(row["predicted"] for row in rows)
+    repeated = any(row["ok_runs"] > 1 for row in rows)
+    gpu = any(row["vram"] for row in rows)
+    columns = [Column(title=name) for name in names]
+    if predicted:
+        columns += [Column(title="predicted low"), Column(title="expected"), Column(title="high")]
+    columns.append(Column(title="measured", strong=True))
+    if repeated:
+        columns += [Column(title="spread"), Column(title="runs")]
+    if predicted:
+        columns.append(Column(title="error"))
+    if gpu:
+        columns += [Column(title="VRAM of torch"), Column(title="of the process")]
+    columns += [Column(title="time"), Column(title="status", right=False)]
+    shared = _shared_note(rows)
+    if any(row["note"] for row in rows) and not shared:
+        columns.append(Column(title="note", right=False))
+    drawn = []
+    for row in rows:
+        cells = [value_text(row["values"].get(name, "")) for name in names]
+        if predicted:
+            cells += [_size((row["predicted"] or {}).get(key)) for key in ("low", "expected", "high")]
+        cells.append(_measured(row))
+        if repeated:
+            cells += [_spread(row), f"{row['ok_runs']} of {row['runs']}"]
+        if predicted:
+            cells.append("" if row["error"] is None else _percent(row["error"]))
+        if gpu:
+            cells += [_size(row["vram"].get(key)) for key in ("reserved", "process")]
+        drawn.append((*cells, f"{row['wall_s']:.1f} s", row["status"], row["note"])[: len(columns)])
+    remarks = [shared, "measured: the median of what ended well; spread: least to most" if repeated else ""]
+    note = "\n".join(text for text in remarks if text)
+    return Table(title="", columns=tuple(columns), rows=tuple(drawn), note=note)
+
+
+def _shared_note(rows: Sequence[Mapping[str, Any]]) -> str:
+    """What every row says is said once, under the table."""
+    notes = {row["note"] for row in rows}
+    return notes.pop() if len(notes) == 1 and all(row["status"] == "ok" for row in rows) else ""
+
+
+def _size(value: int | None) -> str:
+    return "" if value is None else format_size(value)
+
+
+def _percent(share: float) -> str:
+    return "0.0%" if abs(share) < 0.0005 else f"{share:+.1%}"
+
+
+def _measured(row: Mapping[str, Any]) -> str:
+    if row["measured_bytes"] is None and row["status"] == "oom" and row["reached_bytes"] is not None:
+        return f"over {format_size(row['reached_bytes'])}"
+    return _size(row["measured_bytes"])
+
+
+def _spread(row: Mapping[str, Any]) -> str:
+    if row["ok_runs"] < 2:
+        return ""
+    width = (row["most_bytes"] - row["least_bytes"]) / row["measured_bytes"]
+    return f"{format_size(row['least_bytes'])} – {format_size(row['most_bytes'])} ({width:.1%})"
+
+
+def _phase_table(document: Mapping[str, Any]) -> Table | None:
+    rows = [row for row in document["rows"] if row["phases"]]
+    seen = {name for row in rows for name in row["phases"]}
+    phases = [name for name in PHASES if name in seen] + sorted(seen - set(PHASES))
+    if not phases:
+        return None
+    drawn = tuple(
+        (_where(row) if row["values"] else "peak", *(_size(row["phases"].get(name)) for name in phases)) for row in rows
+    )
+    columns = (Column(title="point", right=False), *(Column(title=name) for name in phases))
+    return Table(title="Peak by phase", columns=columns, rows=drawn)
+
+
+def _component_table(document: Mapping[str, Any]) -> Table | None:
+    """Of the largest point that has components: they say most where they are large."""
+    rows = [row for row in document["rows"] if row["components"] and row["measured_bytes"] is not None]
+    if not rows:
+        return None
+    largest = max(rows, key=lambda row: row["measured_bytes"])
+    drawn = []
+    for part in largest["components"]:
+        planned, found = part["predicted_bytes"], part["measured_bytes"]
+        error = _percent(planned / found - 1) if planned is not None and found else ""
+        drawn.append((part["component"], _size(planned), _size(found), error))
+    columns = (
+        Column(title="component", right=False),
+        Column(title="predicted"),
+        Column(title="measured"),
+        Column(title="error"),
+    )
+    where = f" at {label(largest['values'])}" if largest["values"] else ""
+    return Table(title=f"By component{where}", columns=columns, rows=tuple(drawn))
+
+
+def _process_table(document: Mapping[str, Any]) -> Table | None:
+    """Of the largest point with more than one process, by role."""
+    found = [p for p in document["points"] if len(p["processes"]) > 1 and p["peak_bytes"] is not None]
+    if not found:
+        return None
+    largest = max(found, key=lambda point: point["peak_bytes"])
+    roles: dict[str, list[Mapping[str, Any]]] = {}
+    for process in largest["processes"]:
+        roles.setdefault(str(process.get("role", "other")), []).append(process)
+    drawn = tuple(
+        (role, str(len(group)), _size(_sum(group, "bytes_at_peak")), _size(_most(group, "hwm_bytes")))
+        for role, group in roles.items()
+    )
+    columns = (
+        Column(title="process", right=False),
+        Column(title="count"),
+        Column(title="together, at the peak"),
+        Column(title="largest VmHWM"),
+    )
+    where = f" at {label(largest['values'])}" if largest["values"] else ""
+    note = "VmHWM counts shared pages in every process; the sum at the peak does not."
+    return Table(title=f"Per process{where}", columns=columns, rows=drawn, note=note)
+
+
+def _numbers(group: Sequence[Mapping[str, Any]], key: str) -> list[int]:
+    return [process[key] for process in group if isinstance(process.get(key), int)]
+
+
+def _sum(group: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    sizes = _numbers(group, key)
+    return sum(sizes) if sizes else None
+
+
+def _most(group: Sequence[Mapping[str, Any]], key: str) -> int | None:
+    return max(_numbers(group, key), default=None)
+
+
+def _cost_sections(document: Mapping[str, Any]) -> tuple[Section, ...]:
+    sections = []
+    planned = document["fits"]["predicted"]
+    for index, line in enumerate(document["fits"]["measured"]):
+        held = f" at {label(line['held'])}" if line["held"] else ""
+        along = " and ".join(term["axis"] for term in line["terms"])
+        lines = [f"measured: {fit_text(line)}"]
+        twin = next((other for other in planned if _same_axes(line, other)), None)
+        if twin is not None:
+            lines.append(f"predicted: {fit_text(twin, margins=False)}")
+        lines += fit_remarks(line)
+        figure = _figure(document, line) if index < _PLOTS else ()
+        sections.append(Section(title=f"Cost of {along}{held}", lines=tuple(lines), figure=figure))
+    return tuple(sections)
+
+
+def _same_axes(line: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return line["held"] == other["held"] and [t["axis"] for t in line["terms"]] == [t["axis"] for t in other["terms"]]
+
+
+def fit_text(line: Mapping[str, Any], *, margins: bool = True) -> str:
+    """A line in words: ``fixed 0.61 GiB + 13.2 MiB for each of agents (±0.1 MiB)``."""
+    fixed = _margin(line["fixed_margin_bytes"]) if margins else ""
+    parts = [f"fixed {format_size(line['fixed_bytes'])}{fixed}"]
+    for term in line["terms"]:
+        margin = _margin(term["margin_bytes"]) if margins else ""
+        parts.append(f"{format_size(term['bytes_each'])} for each of {term['axis']}{margin}")
+    return " + ".join(parts)
+
+
+def _margin(nbytes: float | None) -> str:
+    return "" if nbytes is None else f" (±{format_size(nbytes)})"
+
+
+def fit_remarks(line: Mapping[str, Any]) -> list[str]:
+    """How far the line can be trusted."""
+    remarks = []
+    if line["terms"][0]["margin_bytes"] is None:
+        remarks.append(f"no interval: a line through {line['points']} points fits them always; measure more values")
+    else:
+        remarks.append(f"± is a 95 % interval; the line misses a point by {line['worst']:.1%} at most")
+    if line["bent"]:
+        first, last = line["slopes"]
+        axis = line["terms"][0]["axis"]
+        remarks.append(
+            f"a line is a bad description: one more of {axis} costs {format_size(first)} at the low end "
+            f"and {format_size(last)} at the high end"
+        )
+    elif not line["good"]:
+        remarks.append("a line is a bad description: take the points themselves, not values in between")
+    return remarks
+
+
+def _figure(document: Mapping[str, Any], line: Mapping[str, Any]) -> tuple[str, ...]:
+    if len(line["terms"]) != 1:
+        return ()
+    (term,) = line["terms"]
+    cap = document["options"].get("cap_bytes")
+    marks = []
+    for row in document["rows"]:
+        if any(row["values"].get(name) != value for name, value in line["held"].items()):
+            continue
+        x = row["values"].get(term["axis"])
+        if not isinstance(x, int):
+            continue
+        if row["predicted"]:
+            marks.append((float(x), float(row["predicted"]["expected"]), "○"))
+        if row["measured_bytes"] is not None:
+            marks.append((float(x), float(row["measured_bytes"]), "●"))
+        elif cap is not None:
+            marks.append((float(x), float(cap), "×"))
+    used = {mark for _, _, mark in marks}
+    legend = "  ".join(f"{mark} {text}" for mark, text in _MARKS.items() if mark in used or mark == "·")
+    drawn = plot(
+        marks,
+        lambda x: line["fixed_bytes"] + term["bytes_each"] * x,
+        x_text=lambda x: format_count(round(x)),
+        y_text=format_size,
+    )
+    return (*drawn, legend) if drawn else ()
+
+
+def _notes(document: Mapping[str, Any]) -> tuple[str, ...]:
+    options = document["options"]
+    limits = []
+    if options.get("cap_bytes") is not None:
+        limits.append(f"cap {format_size(options['cap_bytes'])}")
+    if options.get("time_limit_s") is not None:
+        limits.append(f"time limit {options['time_limit_s']:g} s a point")
+    versions = versions_of(document)
+    notes = [
+        "measured: peak of the whole process tree, shared pages once (PSS). error: expected against measured; + is too much.",
+        "; ".join(
+            (*limits, f"measured {document['started']}", f"{document['machine'].get('system', 'unknown system')}")
+        ),
+    ]
+    if versions:
+        notes.append(", ".join(f"{name} {text}" for name, text in versions.items()))
+    return tuple(notes)
