@@ -1,126 +1,165 @@
-"""Predicted against measured VRAM of real SB3 runs on this machine's GPU, one fresh process each, as a Markdown table.
+"""Predicted against measured VRAM on this machine's GPU, one fresh process each, as a Markdown table and a CSV file.
 
-Needs a CUDA build of torch, stable-baselines3, gymnasium and nvidia-ml-py. "Tensors" is what torch has allocated at its
-peak; "driver" is the per-process figure of NVML, which adds the CUDA context and what the allocator keeps.
+Each case of ``vram_cases.py`` is trained for real on the GPU, and its update is recorded on the CPU at two small sizes,
+in processes that cannot see the GPU. The prediction knows the recordings alone. "Allocated" and "reserved" are torch's
+peaks, "driver" the per-process figure of NVML, which adds the CUDA context. The last column is the driver's figure by the
+closed form, from a description alone, where a case can be described.
+
+Needs a CUDA build of torch, stable-baselines3, sb3-contrib, gymnasium and nvidia-ml-py.
+``python benchmarks/vram.py [results.csv [part of a name]]``
 """
 
 from __future__ import annotations
 
+import csv
+import gc
 import json
+import os
+import statistics
 import subprocess
 import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
-FRAMES = {"type": "box", "shape": [84, 84, 1], "dtype": "uint8"}
-GAME_BOY = {"type": "box", "shape": [144, 160, 3], "dtype": "uint8"}
-CAMERA = {"type": "box", "shape": [96, 96, 3], "dtype": "uint8"}
-BUTTONS, JOINTS = {"type": "discrete", "n": 6}, {"type": "box", "shape": [8]}
-OFF = {"learning_starts": 50}
-#: Name to the description, the constructor's further arguments and the steps to run.
-CASES: dict[str, tuple[dict[str, Any], dict[str, Any], int]] = {
-    "ppo, Game Boy stacks, batch 2048": (
-        {"algorithm": "ppo", "observation": GAME_BOY, "action": BUTTONS, "frame_stack": 4, "n_envs": 2, "n_steps": 2048,
-         "batch_size": 2048, "n_epochs": 1}, {}, 4096),
-    "ppo, Atari stacks, batch 256": (
-        {"algorithm": "ppo", "observation": FRAMES, "action": BUTTONS, "frame_stack": 4, "n_envs": 8, "n_steps": 128,
-         "batch_size": 256, "n_epochs": 2}, {}, 2048),
-    "ppo, Atari stacks, batch 4096": (
-        {"algorithm": "ppo", "observation": FRAMES, "action": BUTTONS, "frame_stack": 4, "n_envs": 8, "n_steps": 512,
-         "batch_size": 4096, "n_epochs": 2}, {}, 8192),
-    "dqn, Atari stacks, batch 32": (
-        {"algorithm": "dqn", "observation": FRAMES, "action": BUTTONS, "frame_stack": 4, "buffer_size": 400,
-         "batch_size": 32}, OFF, 400),
-    "dqn, Atari stacks, batch 1024": (
-        {"algorithm": "dqn", "observation": FRAMES, "action": BUTTONS, "frame_stack": 4, "buffer_size": 400,
-         "batch_size": 1024}, OFF, 400),
-    "sac, camera, batch 256": (
-        {"algorithm": "sac", "observation": CAMERA, "action": JOINTS, "n_envs": 2, "buffer_size": 300, "batch_size": 256},
-        OFF, 300),
-    "td3, camera, batch 512": (
-        {"algorithm": "td3", "observation": CAMERA, "action": JOINTS, "buffer_size": 200, "batch_size": 512}, OFF, 200),
-    "sac, vector, batch 256": (
-        {"algorithm": "sac", "observation": {"type": "box", "shape": [27]}, "action": JOINTS, "buffer_size": 10_000,
-         "batch_size": 256}, OFF, 300),
-}  # fmt: skip
+import vram_cases
+
+SOURCE = Path(__file__).parents[1] / "src"
+FIGURES = ("allocated", "reserved", "driver")
 
 
-def measure(case: dict[str, Any], arguments: dict[str, Any], steps: int) -> dict[str, int]:
+def measure(name: str) -> dict[str, int]:
     """Train for real in this process and report the peaks."""
-    import gymnasium
-    import numpy as np
     import pynvml
-    import stable_baselines3
     import torch
-    from gymnasium import spaces
-    from stable_baselines3.common.vec_env import DummyVecEnv, VecFrameStack
 
-    box = case["observation"]
-    image = box.get("dtype") == "uint8"
-    low, high, dtype = (0, 255, np.uint8) if image else (-1, 1, np.float32)
-
-    class Still(gymnasium.Env):
-        """An environment that shows the same observation for 100 steps."""
-
-        observation_space = spaces.Box(low, high, tuple(box["shape"]), dtype)
-        action_space = (
-            spaces.Discrete(6) if case["action"] is BUTTONS or "n" in case["action"] else spaces.Box(-1, 1, (8,))
-        )
-
-        def __init__(self) -> None:
-            self.seen, self.steps = self.observation_space.sample(), 0
-
-        def reset(self, *, seed: int | None = None, options: Any = None) -> Any:
-            self.steps = 0
-            return self.seen, {}
-
-        def step(self, action: Any) -> Any:
-            self.steps += 1
-            return self.seen, 0.0, False, self.steps >= 100, {}
-
-    env: Any = DummyVecEnv([Still] * case.get("n_envs", 1))
-    if case.get("frame_stack", 1) > 1:
-        env = VecFrameStack(env, case["frame_stack"])
-    names = ("n_steps", "batch_size", "n_epochs", "buffer_size")
-    kwargs = {name: case[name] for name in names if name in case} | arguments
-    algorithm = getattr(stable_baselines3, case["algorithm"].upper())
-    model = algorithm("CnnPolicy" if image else "MlpPolicy", env, device="cuda", **kwargs)
-    model.learn(steps)
+    case = vram_cases.CASES[name]
+    kept = vram_cases.train(case, "cuda", vram_cases.size(case), lambda _, update: update())
     torch.cuda.synchronize()
     pynvml.nvmlInit()
     handle = pynvml.nvmlDeviceGetHandleByIndex(0)
-    running = [p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)]
-    driver = running[0] if len(running) == 1 and running[0] else pynvml.nvmlDeviceGetMemoryInfo(handle).used
-    return {"tensors": torch.cuda.max_memory_allocated(), "driver": driver}
+    running = {p.pid: p.usedGpuMemory for p in pynvml.nvmlDeviceGetComputeRunningProcesses(handle)}
+    # In a container the driver may know this process by another number, or not at all.
+    driver = running.get(os.getpid()) or (next(iter(running.values()), None) if len(running) == 1 else None)
+    peaks = {"allocated": torch.cuda.max_memory_allocated(), "reserved": torch.cuda.max_memory_reserved()}
+    del kept
+    return {**peaks, "driver": driver or pynvml.nvmlDeviceGetMemoryInfo(handle).used}
 
 
-def main() -> None:
-    """Every case once, or one case as a child process."""
-    if len(sys.argv) > 1:
-        print(json.dumps(measure(*CASES[sys.argv[1]])))
-        return
+def record(name: str, size: str) -> dict[str, Any]:
+    """Run the update at a small size on the CPU with every operation written down."""
+    import torch
+
+    sys.path.insert(0, str(SOURCE / "rlmem" / "agent"))
+    from ops import OpRecorder, as_on_cuda
+
+    found: dict[str, Any] = {}
+
+    def around(model: Any, update: Callable[[], Any]) -> None:
+        optimizers = [one for one in gc.get_objects() if isinstance(one, torch.optim.Optimizer)]
+        network = model[0] if isinstance(model, tuple) else model.policy
+        with as_on_cuda(optimizers), OpRecorder([*network.parameters(), *network.buffers()]) as recorder:
+            update()
+        found.update(recorder.recording())
+
+    torch.set_num_threads(2)
+    vram_cases.train(vram_cases.CASES[name], "cpu", int(size), around)
+    return found
+
+
+def child(verb: str, *arguments: str) -> Any:
+    """The JSON that this file prints in a fresh process; only a measurement sees the GPU."""
+    unseen = {} if verb == "measure" else {"CUDA_VISIBLE_DEVICES": ""}
+    command = [sys.executable, __file__, verb, *arguments]
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env={**os.environ, **unseen})
+    if done.returncode:
+        sys.exit(f"{verb} {arguments}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+def closed_form(case: dict[str, Any]) -> int | None:
+    """The driver's figure by arithmetic over a description; ``None`` for a network or loop of one's own."""
     from rlmem.frameworks import predict, resolve
     from rlmem.model.constants import Constants
     from rlmem.spec import RunSpec
 
-    print("| run | tensors: predicted, MB | measured | error | driver: predicted range, MB | measured |")
-    print("| --- | ---: | ---: | ---: | ---: | ---: |")
-    for name, (case, _, _) in CASES.items():
-        done = subprocess.run([sys.executable, __file__, name], capture_output=True, text=True, check=True)
-        truth = json.loads(done.stdout.strip().splitlines()[-1])
-        ledger = predict(
-            resolve(RunSpec().having({"framework.name": "sb3", "device": "cuda", **case}, "bench")), Constants()
-        )
-        top = next(peak for peak in ledger.peaks() if peak.device == "vram" and peak.is_peak)
-        held = ledger.only(device="vram", phase=top.phase)
-        around = sum(held.only(component=f"runtime.{part}").nbytes for part in ("cuda-context", "allocator"))
-        tensors = top.expected_bytes - around
-        error = 100 * (tensors / truth["tensors"] - 1)
+    if "loop" in case or case["net"] or "policy" in case:
+        return None
+    spec = {
+        name: case[name] for name in ("algorithm", "observation", "action", "frame_stack", "n_envs") if name in case
+    }
+    if case["algorithm"] in vram_cases.OFF_POLICY:
+        spec |= {"batch_size": case["batch_size"], "buffer_size": 200}
+    elif case["algorithm"] == "a2c":
+        spec |= {"n_steps": case["batch_size"] // case["n_envs"]}
+    else:
+        spec |= {"batch_size": case["batch_size"], "n_steps": 2 * case["batch_size"] // case["n_envs"], "n_epochs": 2}
+    ledger = predict(
+        resolve(RunSpec().having({"framework.name": "sb3", "device": "cuda", **spec}, "bench")), Constants()
+    )
+    return next(peak.expected_bytes for peak in ledger.peaks() if peak.device == "vram" and peak.is_peak)
+
+
+def main() -> None:
+    """Every case once; the recordings run beside the measurements."""
+    sys.path.insert(0, str(SOURCE))
+    from rlmem.model.constants import Constants
+    from rlmem.trace.align import Recording
+    from rlmem.trace.vram import predict_vram
+
+    results = Path(sys.argv[1]) if len(sys.argv) > 1 else None
+    names = [name for name in vram_cases.CASES if sys.argv[2:3] == [] or sys.argv[2] in name]
+    pool = ThreadPoolExecutor(max(1, (os.cpu_count() or 2) // 3))
+    jobs = {
+        name: [(size, pool.submit(child, "record", name, str(size))) for size in vram_cases.small_sizes(case)]
+        for name, case in vram_cases.CASES.items()
+        if name in names
+    }
+    rows: list[dict[str, Any]] = []
+    print(
+        "| run | "
+        + " | ".join(f"{figure}: predicted, MB | measured | error" for figure in FIGURES)
+        + " | range | closed form |"
+    )
+    print("| --- |" + " ---: |" * (3 * len(FIGURES) + 2))
+    for name in names:
+        truth = child("measure", name)
+        recordings = [Recording.from_plain(size, job.result()) for size, job in jobs[name]]
+        found = predict_vram(recordings, vram_cases.size(vram_cases.CASES[name]), constants=Constants())
+        row: dict[str, Any] = {"run": name, "unaligned": found.unaligned, "operations": found.operations}
+        cells = []
+        for figure, part in zip(FIGURES, (found.allocated, found.reserved, found.process), strict=True):
+            error = part.value / truth[figure] - 1
+            row |= {f"{figure}_low": part.low, f"{figure}_expected": part.value, f"{figure}_high": part.high}
+            row |= {f"{figure}_measured": truth[figure], f"{figure}_error": round(error, 5)}
+            cells.append(f"{part.value / 1e6:,.0f} | {truth[figure] / 1e6:,.0f} | {100 * error:+.1f} %")
+        row["closed_form"] = closed = closed_form(vram_cases.CASES[name])
+        rows.append(row)
+        bounds = f"{found.process.low / 1e6:,.0f}–{found.process.high / 1e6:,.0f}"
         print(
-            f"| {name} | {tensors / 1e6:,.0f} | {truth['tensors'] / 1e6:,.0f} | {error:+.1f} % | "
-            f"{top.low_bytes / 1e6:,.0f}–{top.high_bytes / 1e6:,.0f} | {truth['driver'] / 1e6:,.0f} |",
+            f"| {name} | " + " | ".join(cells) + f" | {bounds} | {f'{closed / 1e6:,.0f}' if closed else ''} |",
             flush=True,
         )
+    print()
+    for figure in FIGURES:
+        errors = sorted(abs(row[f"{figure}_error"]) for row in rows)
+        over = sum(row[f"{figure}_measured"] > row[f"{figure}_high"] for row in rows)
+        print(
+            f"{figure}: median {100 * statistics.median(errors):.2f} %, nine of ten within "
+            f"{100 * errors[int(0.9 * (len(errors) - 1))]:.1f} %, above the upper bound {over} of {len(errors)}"
+        )
+    if results:
+        with results.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, fieldnames=list(rows[0]))
+            writer.writeheader()
+            writer.writerows(rows)
 
 
 if __name__ == "__main__":
-    main()
+    if sys.argv[1:2] == ["measure"]:
+        print(json.dumps(measure(sys.argv[2])))
+    elif sys.argv[1:2] == ["record"]:
+        print(json.dumps(record(sys.argv[2], sys.argv[3])))
+    else:
+        main()
