@@ -7,8 +7,8 @@ import sys
 LEAST = 1000
 #: Consecutive elements looked at, so that an observation shared by two transitions counts once.
 SAMPLE = 64
-#: glibc's header on a block of its own.
-HEADER = 16
+#: An ndarray object without its values.
+ARRAY = 112
 #: What a tensor costs beside its values: the Python object, TensorImpl, StorageImpl and their blocks.
 TENSOR = 600
 
@@ -51,14 +51,32 @@ def size(item, seen, depth=0):
     seen.add(id(item))
     if hasattr(item, "untyped_storage"):
         storage = item.untyped_storage()
-        return TENSOR + (0 if storage.data_ptr() in seen else seen.add(storage.data_ptr()) or storage.nbytes())
-    total = sys.getsizeof(item)
-    if type(item).__module__ == "numpy" and hasattr(item, "base"):
-        total += HEADER if item.base is None else size(item.base, seen, depth + 1)
-    elif isinstance(item, dict):
+        return TENSOR + (0 if storage.data_ptr() in seen else seen.add(storage.data_ptr()) or block(storage.nbytes()))
+    if type(item).__module__ == "numpy" and hasattr(item, "strides"):
+        return array(item, seen, depth)
+    total = rounded(sys.getsizeof(item))
+    if isinstance(item, dict):
         total += sum(size(key, seen, depth + 1) + size(value, seen, depth + 1) for key, value in item.items())
     elif isinstance(item, (tuple, list)):
         total += sum(size(part, seen, depth + 1) for part in item)
     elif hasattr(item, "__dict__"):
         total += size(vars(item), seen, depth + 1)
     return total
+
+
+def array(item, seen, depth):
+    """An ndarray: the object, a block for its shape and strides, and a block for its values unless it is a view."""
+    if not hasattr(item, "base"):  # a scalar
+        return rounded(sys.getsizeof(item))
+    total = ARRAY + (block(16 * item.ndim) if item.ndim else 0)
+    return total + (block(item.nbytes) if item.base is None else size(item.base, seen, depth + 1))
+
+
+def rounded(nbytes):
+    """Python's own allocator hands out multiples of 16 bytes."""
+    return (nbytes + 15) // 16 * 16
+
+
+def block(nbytes):
+    """A block of the C library: a header of 8 bytes, multiples of 16, at least 32."""
+    return max(32, (nbytes + 8 + 15) // 16 * 16)

@@ -149,8 +149,11 @@ def _bench(
                 progress.end(benched)
         except KeyboardInterrupt:
             interrupted = True
-        except BaseException:
-            store.delete(run.id)
+        except BaseException:  # told to end, or an error: what is finished stays
+            if done:
+                store.finish(run.id, "interrupted", _document(spec, options, done, run.id))
+            else:
+                store.delete(run.id)
             raise
         finally:
             progress.clear()

@@ -144,4 +144,15 @@ def _stopped(run: DryRun) -> str:
     where = f" at {stop['where']}" if stop.get("where") else ""
     line = f" ({stop['line']})" if stop.get("line") else ""
     verb = {"exited": "exited", "syntax": "does not parse"}.get(str(stop.get("kind")), "stopped")
-    return f"it {verb}{where}{line}: {stop.get('message', 'for an unknown reason')}"
+    message = str(stop.get("message", "for an unknown reason"))
+    return f"it {verb}{where}{line}: {message}{_hint(run, message)}"
+
+
+def _hint(run: DryRun, message: str) -> str:
+    """What to do about a package that is missing where the target ran."""
+    if "No module named" not in message:
+        return ""
+    python = run.target.python
+    if run.target.kind == "zoo" and "rl_zoo3" in message:
+        return f"; RL Zoo entries are run by rl_zoo3, which {python} does not have ('pip install rl_zoo3' there)"
+    return f"; it ran with {python} ({run.target.python_source}), --python PATH names another interpreter"

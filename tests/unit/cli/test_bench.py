@@ -150,6 +150,23 @@ def test_after_ctrl_c_finished_profiles_are_shown_and_kept(
         assert (kept.status, len(kept.document["profiles"])) == ("interrupted", 2)
 
 
+def test_a_benchmark_told_to_end_keeps_finished_profiles(
+    asked: list[Mapping[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = benches.launch
+
+    def ended(*given: Any, **limits: Any) -> Answer:
+        if asked:
+            raise SystemExit(143)  # what SIGTERM becomes
+        return usual(*given, **limits)
+
+    monkeypatch.setattr(benches, "launch", ended)
+    run(["bench", "pidog-sac", "--timesteps", "600", "--profiles", "fast,balanced", *ENOUGH])
+    with open_store() as store:
+        (kept,) = store.runs(kind="bench")
+        assert (kept.status, len(kept.document["profiles"])) == ("interrupted", 1)
+
+
 @pytest.mark.parametrize(
     ("words", "problem"),
     [

@@ -1,0 +1,44 @@
+"""Described runs measured for real through the programs: small points in fresh processes."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
+
+from rlmem.programs.points import measure_point
+from rlmem.runner.point import PointOptions
+from rlmem.units import MIB
+
+pytestmark = pytest.mark.truth
+
+LIMITS = PointOptions(python=sys.executable, cap_bytes=3 * 10**9, time_limit_s=240)
+
+
+def test_a_swarm_point_has_the_plans_arrays_to_the_byte_and_peaks_where_planned() -> None:
+    point = measure_point("drone-swarm", {"agents": 30}, LIMITS)
+    assert point.status == "ok", point.note
+    assert point.components["rollout.observations"] == point.predicted_components["rollout.observations"]
+    assert list(point.phases) == ["import", "build", "collect", "update"]
+    assert point.predicted is not None
+    assert point.predicted["low"] * 0.98 <= (point.peak_bytes or 0) <= point.predicted["high"] * 1.02
+
+
+def test_a_replay_point_is_filled_and_says_so() -> None:
+    point = measure_point("pidog-sac-vector", {"buffer_size": 200_000}, LIMITS)
+    assert point.status == "ok", point.note
+    stored = {name: size for name, size in point.components.items() if name.startswith("replay.")}
+    assert stored == {name: point.predicted_components[name] for name in stored}
+    assert point.phases["collect"] - point.phases["build"] > 0.95 * sum(stored.values())
+    assert "replay filled to its size" in point.note
+    assert point.error is not None
+    assert abs(point.error) < 0.12
+
+
+def test_a_point_over_the_cap_is_a_row_that_says_what_it_lacks() -> None:
+    options = PointOptions(python=sys.executable, cap_bytes=700 * MIB, time_limit_s=240)
+    point = measure_point("drone-swarm", {"agents": 120}, options)
+    assert point.status == "oom"
+    assert "more in update: learner.activations (by the plan)" in point.note
