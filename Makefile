@@ -4,10 +4,11 @@ VENV ?= .venv
 # Further arguments for installing torch, to choose among builds.
 TORCH_ARGS ?=
 BIN := $(VENV)/bin
+SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth lint types docs bench clean
+.PHONY: help demo test unit truth lint types docs bench accuracy clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -22,20 +23,27 @@ $(VENV)/.dev: $(VENV)/.core
 	@touch $@
 
 # torch first and exactly: any looser requirement may fetch another build. ElegantRL declares dependencies it does not
-# need here (an old gym among them), so it comes alone; an SB3 from before the 2.7.1 change stands beside the new one.
+# need here (an old gym among them), so it comes alone. An SB3 from before the 2.7.1 change has a virtual environment of
+# its own, which borrows everything else from this one.
 $(VENV)/.truth: $(VENV)/.dev
 	$(BIN)/python -m pip install --quiet torch==2.13.0 $(TORCH_ARGS)
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth]'
 	$(BIN)/python -m pip install --quiet --no-deps elegantrl==0.3.6
-	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $(VENV)/sb3-2.7.0 stable-baselines3==2.7.0
+	$(BIN)/python -m venv --without-pip $(VENV)/sb3-2.7.0
+	$(BIN)/python -m pip install --quiet --no-deps --upgrade --target $$($(VENV)/sb3-2.7.0/bin/python -c '$(SITE)') stable-baselines3==2.7.0
+	$(BIN)/python -c '$(SITE)' > $$($(VENV)/sb3-2.7.0/bin/python -c '$(SITE)')/main.pth
+	@touch $@
+
+$(VENV)/.accuracy: $(VENV)/.truth
+	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,accuracy]'
 	@touch $@
 
 demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera buffer fit in 30 GB?
 	@$(BIN)/rlmem plan pidog-sac --ram 30GB
 
 test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, unit tests, measured truth
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks accuracy docs
+	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q
 
@@ -46,8 +54,8 @@ truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh pro
 	$(BIN)/python -m pytest -q -m truth
 
 lint: $(VENV)/.dev ## Ruff
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+	$(BIN)/ruff check src tests benchmarks accuracy docs
+	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 
 types: $(VENV)/.dev ## Mypy, strict
 	$(BIN)/mypy
@@ -61,6 +69,10 @@ bench: $(VENV)/.truth ## Start-up beside numpy's import, planning times, predict
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/peaks.py
+
+# The whole corpus takes hours; SHARD=1/6 is a part of it, ONLY='zoo:sac/*' are chosen entries, FRESH=1 does them again.
+accuracy: $(VENV)/.accuracy ## Plan and measure the corpus, write docs/accuracy.md (SHARD=1/6 for a part)
+	$(BIN)/python accuracy/run.py --write-docs $(if $(SHARD),--shard $(SHARD)) $(if $(ONLY),--only '$(ONLY)') $(if $(FRESH),--fresh)
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist

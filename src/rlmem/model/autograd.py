@@ -12,7 +12,8 @@ from rlmem.quantity import Quantity
 ACTIVATIONS, BACKWARD, GRADIENTS = "learner.activations", "learner.backward", "learner.gradients"
 SCRATCH = "learner.conv-scratch"
 _CONVOLUTIONS, _TRANSPOSED = ("conv1d", "conv2d"), ("convt1d", "convt2d")
-_CHANNEL_BLOCK = 8
+#: oneDNN's blocked layouts hold channels in groups of this many.
+CHANNEL_BLOCK = 8
 
 
 @dataclass(slots=True)
@@ -147,7 +148,7 @@ def _next_saves_input(chain: Chain, index: int) -> bool:
 
 def _blocked(shape: tuple[int, ...]) -> int:
     """Values of an image or sequence in oneDNN's layout: channels padded to a multiple of eight."""
-    channels = -(-shape[0] // _CHANNEL_BLOCK) * _CHANNEL_BLOCK
+    channels = -(-shape[0] // CHANNEL_BLOCK) * CHANNEL_BLOCK
     return channels * prod(shape[1:])
 
 
@@ -165,7 +166,7 @@ def forward_scratch(op: Op, device: str) -> int:
     if op.layer.kind in _TRANSPOSED:
         return 2 * op.out_floats
     target = _blocked(op.out_shape)
-    source = _blocked(op.in_shape) if op.in_shape[0] >= _CHANNEL_BLOCK else 0
+    source = _blocked(op.in_shape) if op.in_shape[0] >= CHANNEL_BLOCK else 0
     return max(source + target - op.out_floats, target)
 
 

@@ -7,9 +7,11 @@ length, environments) the stores and their copies are arithmetic: the difference
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from rlmem.errors import RlmemError
+from rlmem.model.autograd import CHANNEL_BLOCK
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.quantity import Quantity
@@ -40,7 +42,20 @@ def extend(
             growth += _closed_forms(spec, planner, closed, others, short)
         except RlmemError as error:
             notes.append(f"the figures are too low: {', '.join(others)} could not be extended ({error})")
-    return tuple(growth), tuple(notes)
+    return _largest_moment(growth), tuple(notes)
+
+
+def _largest_moment(growth: list[Growth]) -> tuple[Growth, ...]:
+    """Flattening a rollout (two copies of it) and updating on a batch (one copy, and tensors) are two moments."""
+    batch = next((item for item in growth if item.component == "extended.batch"), None)
+    held = next((item for item in growth if item.component == "extended.stores" and item.phase == "collect"), None)
+    flat = next((item for item in growth if item.component == "extended.stores" and item.phase == "update"), None)
+    if batch is None or flat is None:
+        return tuple(growth)
+    kept = held.amount if held else Quantity.literal(0)
+    if batch.amount.value + kept.value <= flat.amount.value:
+        return tuple(item for item in growth if item is not batch)
+    return tuple(replace(item, amount=kept) if item is flat else item for item in growth)
 
 
 def _short(facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
@@ -57,21 +72,48 @@ def _short(facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
 
 
 def _batch(facts: Mapping[str, Any], short: Mapping[str, int], wanted: Mapping[str, int]) -> Growth | None:
-    """The update's tensors at the real batch, less those at the batch that was run."""
+    """What the update's tensors at the real batch need beyond the peak that was seen.
+
+    That peak may have been another moment (a rollout beside its flattened copy), so the tensors are added to what an
+    update leaves behind, and only what goes beyond the peak is growth.
+    """
     recordings = [align.Recording.from_plain(row["batch"], row) for row in facts["rehearsal"].get("recordings", ())]
     if "batch_size" not in short or len(recordings) < 2:
         return None
-    small = align.extend(recordings, short["batch_size"])
-    large = align.extend(recordings, wanted["batch_size"])
-    more = max(0, large.peak().nbytes - small.peak().nbytes)
+    update = (facts["rehearsal"].get("phases") or facts["phases"])["update"]
+    timeline = align.extend(recordings, wanted["batch_size"])
+    tensors, op = on_host(timeline)
+    more = max(0, update["tree"] + tensors - update["peak"])
+    spread = round(0.1 * tensors) + timeline.uncertain_bytes
     amount = Quantity.of(
         more,
-        f"tensors of a batch of {wanted['batch_size']:,} beyond {short['batch_size']:,}",
-        f"recorded op by op at {recordings[0].size} and {recordings[-1].size}, largest at {large.peak().op}",
-        low=round(more * 0.95),
-        high=round(more * 1.1) + large.uncertain_bytes,
+        f"tensors of a batch of {wanted['batch_size']:,}, beyond the peak that was seen",
+        f"recorded op by op at {recordings[0].size} and {recordings[-1].size}, largest at {op}",
+        low=max(0, more - spread),
+        high=more + 2 * spread,
     )
     return Growth(phase="update", component="extended.batch", amount=amount)
+
+
+def on_host(timeline: align.Timeline) -> tuple[int, str]:
+    """The most an update's own tensors and the scratch of its convolutions take on a CPU, and in which operation."""
+    before = sum(nbytes for _, nbytes in timeline.recording.before)
+    moments = zip(timeline.curve, timeline.recording.events, strict=True)
+    return max(((live - before + _scratch(event), event.op) for live, event in moments), default=(0, "nothing"))
+
+
+def _scratch(event: align.Event) -> int:
+    """Copies oneDNN makes in its own layout while a convolution runs (see ``model.autograd.forward_scratch``)."""
+    if not event.op.startswith("convolution") or len(event.work) < 9:
+        return 0
+    source, _, result, _, inputs, outputs, _, _, flows = event.work
+    padded_source, padded_result = (
+        nbytes * (-(-channels // CHANNEL_BLOCK) * CHANNEL_BLOCK) // channels
+        for nbytes, channels in ((source, inputs), (result, outputs))
+    )
+    if event.op.startswith("convolution_backward"):
+        return padded_source + (max(source, padded_result) if flows else padded_result)
+    return max((padded_source if inputs >= CHANNEL_BLOCK else 0) + padded_result - result, padded_result)
 
 
 def _closed_forms(
