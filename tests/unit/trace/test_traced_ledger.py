@@ -1,0 +1,242 @@
+"""From the facts of a dry run to a ledger and a plan; the facts here are small and made up, their form is the agent's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlmem.budget import make_budget
+from rlmem.errors import AnalysisError
+from rlmem.model.constants import Constants
+from rlmem.planner import Planner
+from rlmem.runner.child import Outcome
+from rlmem.runner.sampler import TreePeak
+from rlmem.trace.describe import describe
+from rlmem.trace.dryrun import DryRun
+from rlmem.trace.gpu import move_to_gpu
+from rlmem.trace.ledger import TracedLedger
+from rlmem.trace.plan import plan_dry_run
+from rlmem.trace.target import Target
+
+MB = 10**6
+
+
+def reading(megabytes: int, peak: int | None = None, others: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"tree": megabytes * MB, "rss": megabytes * MB, "peak": (peak or megabytes) * MB, "others": list(others)}
+
+
+def array(name: str, megabytes: int, resident: int, address: int) -> dict[str, Any]:
+    return {
+        "name": name,
+        "shape": [megabytes, MB],
+        "dtype": "uint8",
+        "nbytes": megabytes * MB,
+        "resident": resident * MB,
+        "address": address,
+    }
+
+
+def sac(**more: Any) -> dict[str, Any]:
+    """SAC with 100 MB of buffer of which 10 MB are written."""
+    return {
+        "met": "learn",
+        "stop": None,
+        "notes": [],
+        "versions": {"stable_baselines3": "2.9.2"},
+        "wall_s": 9.0,
+        "phases": {
+            "import": reading(250),
+            "build": reading(350),
+            "collect": reading(360),
+            "update": reading(370, peak=400),
+            "final": reading(371),
+        },
+        "arrays": [],
+        "containers": [],
+        "model": {
+            "algorithm": "SAC",
+            "bases": ["SAC", "OffPolicyAlgorithm"],
+            "observation": {"type": "box", "shape": [300], "dtype": "float32"},
+            "action": {"type": "box", "shape": [1], "dtype": "float32"},
+            "settings": {"batch_size": 256, "buffer_size": 1_000_000, "n_envs": 1, "n_steps": 1, "gradient_steps": 1},
+            "policy_kwargs": {},
+            "buffers": {"replay_buffer": {"class": "ReplayBuffer", "arrays": [{"name": "timeouts"}]}},
+            "env": ["DummyVecEnv"],
+            "device": "cpu",
+            "learner_device": "cpu",
+            "optimizers": ["Adam"],
+            "total_timesteps": 20_000,
+            "callbacks": [],
+        },
+        "rehearsal": {
+            "reached": {"batch_size": 256, "updates": 40},
+            "recordings": [],
+            "learner": {"gradients": 2 * MB, "optimizer": 4 * MB},
+            "networks": {"actor": MB, "critic": MB},
+            "buffers": {"replay_buffer": [array("observations", 60, 6, 1), array("next_observations", 40, 4, 2)]},
+        },
+        **more,
+    }
+
+
+def run_of(facts: dict[str, Any]) -> DryRun:
+    target = Target(
+        kind="script", text="train.py", args=(), python="python", python_source="--python", folder=Path("/")
+    )
+    peak = TreePeak(pss_bytes=MB, rss_bytes=MB, processes=(), cgroup_bytes=None, samples=1)
+    return DryRun(target=target, facts=facts, outcome=Outcome(status="ok", returncode=0, wall_s=9.0, peak=peak))
+
+
+def total(facts: dict[str, Any], phase: str) -> int:
+    return TracedLedger(facts).ledger().only(phase=phase).nbytes
+
+
+def test_a_phase_is_what_was_seen_and_what_is_reserved_and_not_yet_written() -> None:
+    facts = sac()
+    assert total(facts, "import") == 250 * MB
+    assert total(facts, "build") == 350 * MB
+    assert total(facts, "update") == (400 + 90) * MB
+    assert total(facts, "collect") == (370 + 90) * MB  # from the second round on, what an update leaves is there
+
+
+def test_parts_are_named_and_the_rest_is_measured() -> None:
+    entries = {entry.component: entry for entry in TracedLedger(sac()).ledger().only(phase="update").entries}
+    assert entries["replay.observations"].nbytes == 60 * MB
+    assert entries["learner.optimizer"].nbytes == 4 * MB
+    assert entries["runtime.imports"].nbytes == 250 * MB
+    assert entries["runtime.working-set"].nbytes == (400 - 250 - 10 - 2 - 4 - 2) * MB
+    assert entries["runtime.working-set"].basis == "measured"
+    reserved = [e for e in TracedLedger(sac()).ledger().only(phase="build").entries if e.residency == "reserved"]
+    assert sum(entry.nbytes for entry in reserved) == 90 * MB
+
+
+def test_workers_that_were_not_started_cost_what_one_has_for_itself() -> None:
+    worker = {"pid": 2, "role": "worker", "bytes": 60 * MB, "private": 50 * MB}
+    tracker = {"pid": 3, "role": "tracker", "bytes": 2 * MB, "private": MB}
+    facts = sac(workers_asked=8, workers_started=2)
+    facts["phases"]["update"] = reading(492, peak=522, others=(worker, worker, tracker))
+    workers = TracedLedger(facts).ledger().only(phase="update", process="workers")
+    assert workers.nbytes == (2 * 60 + 6 * 50) * MB
+    main = TracedLedger(facts).ledger().only(phase="update", process="main")
+    assert main.nbytes == (400 + 90) * MB
+
+
+def test_a_deque_counts_at_its_capacity() -> None:
+    facts = sac(containers=[{"kind": "deque", "capacity": 1000, "length": 100, "bytes_each": 1000}])
+    assert total(facts, "update") == (400 + 90) * MB + 900 * 1000
+
+
+def test_an_array_is_counted_once_under_its_owners_name() -> None:
+    row = {**array("", 60, 6, 1), "made_by": "numpy.zeros", "where": "/x/buffers.py:213"}
+    other = {**array("", 30, 0, 9), "made_by": "torch.zeros", "where": "/x/train.py:5"}
+    facts = sac(arrays=[row, other])
+    assert total(facts, "update") == (400 + 90 + 30) * MB
+    assert "arrays.train.py:5" in TracedLedger(facts).ledger().components
+
+
+def test_the_last_phases_that_ended_count_when_a_larger_size_did_not() -> None:
+    facts = sac()
+    facts["rehearsal"]["phases"] = {**facts["phases"], "update": reading(370, peak=380)}
+    assert total(facts, "update") == (380 + 90) * MB
+
+
+def test_a_plan_says_how_it_came_about_and_what_the_run_fills() -> None:
+    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(sac()))
+    assert plan.method == "dry run"
+    assert plan.verdict == "fits"
+    top = plan.top("ram")
+    assert top is not None
+    assert top.phase == "update"
+    assert top.low_bytes < top.expected_bytes == 490 * MB < top.high_bytes
+    assert "SAC.learn()" in plan.notes[0]
+    assert "fills 2 % of it" in plan.notes[1]
+    assert "MEM101" in {finding.code for finding in plan.findings}
+
+
+def test_what_a_remedy_saves_does_not_depend_on_what_the_dry_run_saw() -> None:
+    planner = Planner(make_budget(ram="1GB"))
+    saved = []
+    for peak in (400, 700):
+        facts = sac()
+        facts["phases"]["update"] = reading(370, peak=peak)
+        plan = plan_dry_run(planner, run_of(facts))
+        saved.append({finding.code: finding.saves_bytes for finding in plan.findings}["MEM101"])
+    assert saved[0] == saved[1]
+
+
+def test_a_description_holds_what_the_model_is() -> None:
+    spec = describe(run_of(sac()))
+    assert spec.text("algorithm") == "sac"
+    assert spec.count("buffer_size") == 1_000_000
+    assert "n_steps" not in spec
+    assert spec.origin("batch_size") == "read from the live model"
+
+
+def test_a_space_without_words_in_a_run_file_leaves_a_plan_without_findings() -> None:
+    facts = sac()
+    facts["model"]["observation"] = {"type": "graph"}
+    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(facts))
+    assert plan.method == "dry run"
+    top = plan.top("ram")
+    assert top is not None
+    assert top.expected_bytes == 490 * MB
+
+
+def test_a_short_batch_is_extended_op_by_op() -> None:
+    def recording(batch: int) -> dict[str, Any]:
+        events = [["obs", [[1, batch * 1000]], []], ["mm", [[2, batch * 3000]], []], ["end", [], [1, 2]]]
+        return {"batch": batch, "before": [[0, 5 * MB]], "events": events}
+
+    facts = sac()
+    facts["model"]["settings"]["batch_size"] = 100_000
+    facts["rehearsal"]["reached"] = {"batch_size": 64, "updates": 2}
+    facts["rehearsal"]["recordings"] = [recording(8), recording(16)]
+    plan = plan_dry_run(Planner(make_budget(ram="2GB")), run_of(facts))
+    top = plan.top("ram")
+    assert top is not None
+    assert top.expected_bytes == (370 + 90 + 400) * MB  # what an update leaves, the buffer, and the batch's tensors
+    assert any("batch_size 64 of 100,000" in note for note in plan.notes)
+
+
+def test_a_learner_on_a_gpu_moves_its_tensors_there() -> None:
+    def recording(batch: int) -> dict[str, Any]:
+        events = [["mm", [[2, batch * MB]], []], ["end", [], [2]]]
+        return {"batch": batch, "before": [[0, 8 * MB]], "events": events}
+
+    facts = sac()
+    facts["rehearsal"]["recordings"] = [recording(8), recording(16)]
+    before = TracedLedger(facts).ledger()
+    moved = move_to_gpu(before, facts, 32, Constants())
+    vram = moved.only(device="vram", phase="update")
+    assert vram.only(component="learner").nbytes > 32 * MB
+    assert vram.only(component="runtime.cuda-context").nbytes > 700 * MB
+    assert moved.only(device="ram", phase="update", component="learner").nbytes == 0
+    with pytest.raises(AnalysisError, match="no update was recorded"):
+        move_to_gpu(before, sac(), 32, Constants())
+
+
+def test_a_loop_without_an_update_is_planned_from_what_was_seen_and_says_so() -> None:
+    facts = sac(met="time")
+    del facts["model"], facts["rehearsal"], facts["phases"]["update"]
+    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(facts))
+    assert "without a full update" in plan.notes[0]
+    top = plan.top("ram")
+    assert top is not None
+    assert top.phase == "collect"
+    assert top.expected_bytes == 371 * MB
+
+
+@pytest.mark.parametrize(
+    ("facts", "said"),
+    [
+        ({"met": "end", "stop": None, "phases": {"final": reading(9)}, "wall_s": 1.0}, "without training"),
+        ({"met": "time", "stop": None, "phases": {"import": reading(9), "final": reading(9)}, "wall_s": 5.0}, "time was over"),
+        ({"met": None, "stop": {"kind": "raised", "message": "ImportError: No module named 'gym'", "where": "t.py:1"}, "phases": {}}, "--python PATH"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_planned_says_why(facts: dict[str, Any], said: str) -> None:
+    whole = {"notes": [], "versions": {}, "arrays": [], "containers": [], **facts}
+    with pytest.raises(AnalysisError, match=said):
+        plan_dry_run(Planner(make_budget(ram="1GB")), run_of(whole))
