@@ -58,7 +58,7 @@ def sac(**more: Any) -> dict[str, Any]:
         "model": {
             "algorithm": "SAC",
             "bases": ["SAC", "OffPolicyAlgorithm"],
-            "observation": {"type": "box", "shape": [300], "dtype": "float32"},
+            "observation": {"type": "box", "shape": [12], "dtype": "float32"},
             "action": {"type": "box", "shape": [1], "dtype": "float32"},
             "settings": {"batch_size": 256, "buffer_size": 1_000_000, "n_envs": 1, "n_steps": 1, "gradient_steps": 1},
             "policy_kwargs": {},
