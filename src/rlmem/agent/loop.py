@@ -11,6 +11,8 @@ from .arrays import span, touch
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
 SETTLE_S = 6.0
+#: Where environment steps are not seen, optimizer steps go on for this long at least.
+UNSEEN_S = 3.0
 #: Cycles with a full reading; between them only the kernel's own high-water mark runs on.
 LOOKED_AT = (1, 2, 4, 8, 16, 32, 64)
 
@@ -99,7 +101,11 @@ class Loop:
         """An optimizer step."""
         if self.held:
             return
-        if self.built and not self.since and self.cycles + 1 in LOOKED_AT:
+        if not self.built:  # an environment that is not Gymnasium's
+            self.built = True
+            self.imported()
+            self.state.phase("build")
+        if not self.since and self.cycles + 1 in LOOKED_AT:
             # Up to here the target collected; what follows is the update.
             self.state.phase("collect")
             self.state.status("update")
@@ -107,6 +113,10 @@ class Loop:
         self.updates += 1
         if self.first_update_s is None:
             self.first_update_s = time.monotonic()
+        if not self.env_steps and self.updates >= CYCLES and time.monotonic() - self.first_update_s > UNSEEN_S:
+            self.state.phase("update")
+            self.state.note("no environment step of this loop is seen: it was stopped after some optimizer steps")
+            self.done()
 
     def cycle_done(self):
         """A full update is behind us: look, and leave when enough was seen."""
@@ -120,8 +130,12 @@ class Loop:
                 touch(*span(array))
             return
         if enough:
-            self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
-            self.state.leave("loop")
+            self.done()
+
+    def done(self):
+        """Enough was seen."""
+        self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
+        self.state.leave("loop")
 
 
 def _reach(module, path):

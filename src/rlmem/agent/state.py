@@ -2,6 +2,7 @@
 
 import os
 import sys
+import threading
 import time
 
 from . import proc
@@ -19,7 +20,7 @@ class State:
         self.pid = os.getpid()
         self.overhead_bytes = 0
         self.facts = {"phases": {}, "notes": [], "met": None, "versions": {}}
-        self.leaving = False
+        self._leave = threading.Lock()
         #: A rehearsal runs until then, even if the job's time is over before.
         self.rehearsed_until = None
         #: A framework's model is under construction, or built and not yet asked to learn.
@@ -72,9 +73,10 @@ class State:
 
     def leave(self, met, stop=None):
         """Write the result and end the process; nothing of the target runs after this."""
-        if self.leaving or os.getpid() != self.pid:
+        if os.getpid() != self.pid:
             return
-        self.leaving = True
+        if not self._leave.acquire(blocking=False):
+            time.sleep(60)  # another thread is writing, and ends the process when it is done
         self.facts["met"] = met
         self.facts["stop"] = stop
         if "final" not in self.facts["phases"]:

@@ -115,9 +115,15 @@ def _learn_notes(run: DryRun) -> tuple[str, ...]:
 def _loop_notes(run: DryRun) -> tuple[str, ...]:
     loop = run.facts.get("loop")
     if loop:
+        done = f"{loop['cycles']:,} full updates" if loop["cycles"] else f"{loop['updates']:,} optimizer steps"
         first = (
-            f"{run.target.name} ran until {loop['cycles']:,} full updates had happened ({loop['env_steps']:,} environment "
-            "steps); what its arrays reserve and do not hold yet is added; files were put back"
+            f"{run.target.name} ran until {done} had happened ({loop['env_steps']:,} environment steps); what its arrays "
+            "reserve and do not hold yet is added; files were put back"
+        )
+    elif "torch" not in run.facts["versions"]:
+        first = (
+            f"{run.target.name} ran for {run.facts['wall_s']:.0f} s without torch: the peak shown is what was seen and what "
+            "its arrays reserve"
         )
     elif run.met == "end":
         first = f"{run.target.name} ran to its end"

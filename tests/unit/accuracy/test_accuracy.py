@@ -120,7 +120,11 @@ def entry(name: str) -> corpus.Entry:
 
 def test_the_page_has_every_row_the_goals_and_the_misses_with_causes(tmp_path: Path) -> None:
     vram = tmp_path / "vram.csv"
-    vram.write_text("run,error\nx,1 %\n")
+    figures = ("allocated", "reserved", "driver")
+    head = ["run", *(f"{name}_{word}" for name in figures for word in ("low", "expected", "high", "measured", "error"))]
+    vram.write_text(
+        ",".join(head) + "\n" + ",".join(["x", *(["1000000", "2000000", "3000000", "2000000", "0.01"] * 3)]) + "\n"
+    )
     rows = {each["id"]: each for each in (row("good", 500, 505, high=520), row("bad", 500, 600, high=700))}
     rows["half"] = {**row("half", 500, 500), "expected": "", "plan_status": "failed (3): boom", "error_pct": ""}
     entries = [entry(name) for name in ("good", "bad", "half", "later")]
@@ -131,7 +135,7 @@ def test_the_page_has_every_row_the_goals_and_the_misses_with_causes(tmp_path: P
     assert "- `half`: plan failed (3): boom" in text
     assert "- 1 more were not run yet" in text
     assert "| `good` | 505 | 505 | 520 | 500 | +1.0 %" in text
-    assert "| x | 1 % |" in text
+    assert "| x | 2 | 2 | +1.0 % | 2 | 2 | +1.0 % | 2 (1–3) | 2 | +1.0 % |" in text
     assert "- `gone`: no package" in text
 
 
