@@ -61,7 +61,9 @@ class State:
     def phase(self, name, reset=True):
         """Close a phase: what is there now, and the most there was since the last one closed."""
         reading = self.reading()
-        reading["peak"] = reading["tree"] + max(0, proc.peak() - reading["rss"])
+        # Against VmRSS, not the smaps figure: pages a GPU driver maps are in one and not in the other.
+        now = proc.status() or {}
+        reading["peak"] = reading["tree"] + max(0, now.get("VmHWM", 0) - now.get("VmRSS", 0))
         reading["at_s"] = round(self.elapsed(), 3)
         earlier = self.facts["phases"].get(name)
         if earlier:

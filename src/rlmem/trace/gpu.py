@@ -11,6 +11,7 @@ from rlmem.ledger import Entry, Ledger
 from rlmem.model.constants import Constants
 from rlmem.quantity import Quantity
 from rlmem.trace.align import Recording
+from rlmem.trace.ledger import WORKING_SET
 from rlmem.trace.vram import VramPrediction, predict_vram
 
 
@@ -22,12 +23,16 @@ def move_to_gpu(ledger: Ledger, facts: Mapping[str, Any], batch: int | None, con
     """
     found = predict(facts, batch, constants)
     on_cpu = str(facts["model"]["device"]).startswith("cpu")
+    built = next((e for e in ledger.entries if e.component == WORKING_SET and e.phase == "build"), None)
     entries: list[Entry] = []
     for entry in ledger.entries:
         if entry.component.startswith("learner."):
             entries.append(replace(entry, device="vram"))
-        elif on_cpu and entry.component == "runtime.working-set" and entry.phase == "update":
-            entries.append(replace(entry, amount=_less(entry.amount, _transient(found, facts))))
+        elif entry.component == "extended.batch":
+            continue  # those tensors are on the device, and counted there
+        elif on_cpu and built and entry.component == WORKING_SET and entry.phase in ("collect", "update"):
+            # What an update leaves on a CPU (kernels, heap) is not there on a GPU; the host's side of CUDA is.
+            entries.append(replace(entry, amount=built.amount))
         else:
             entries.append(entry)
     kernels = found.kernels
@@ -56,12 +61,6 @@ def predict(facts: Mapping[str, Any], batch: int | None, constants: Constants) -
     if not recordings or batch is None:
         raise AnalysisError("no update was recorded, so its VRAM cannot be extended")
     return predict_vram(recordings, batch, constants=constants)
-
-
-def _transient(found: VramPrediction, facts: Mapping[str, Any]) -> int:
-    """Bytes of the update's tensors at the size that was run on the CPU."""
-    before: int = sum(nbytes for _, nbytes in facts["rehearsal"]["recordings"][0].get("before", ()))
-    return max(0, found.peak.nbytes - before)
 
 
 def _less(amount: Quantity, nbytes: int) -> Quantity:

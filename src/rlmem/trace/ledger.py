@@ -27,6 +27,7 @@ EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
 
 _GROUPS = {"replay_buffer": "replay", "rollout_buffer": "rollout"}
 MEASURED = "measured in the dry run"
+WORKING_SET = "runtime.working-set"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,9 +96,7 @@ class TracedLedger:
             }.get(name, "environments, batches, activations, heap")
             origin = f"peak of the process in {name}, without the parts named; {MEASURED}"
             settle = name in ("collect", "update")
-            yield _entry(
-                "runtime.working-set", name, _measured(rest, what, origin, whole=main, settle=settle), "measured"
-            )
+            yield _entry(WORKING_SET, name, _measured(rest, what, origin, whole=main, settle=settle), "measured")
         yield from self._workers(others, name)
         for growth in self.growth:
             if growth.phase == name and growth.amount.high:

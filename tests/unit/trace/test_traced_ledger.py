@@ -44,7 +44,7 @@ def sac(**more: Any) -> dict[str, Any]:
         "met": "learn",
         "stop": None,
         "notes": [],
-        "versions": {"stable_baselines3": "2.9.2"},
+        "versions": {"stable_baselines3": "2.9.2", "torch": "2.13.0"},
         "wall_s": 9.0,
         "phases": {
             "import": reading(250),
