@@ -19,8 +19,10 @@ from rlmem.units import MIB
 #: The same command measured twice differs by this much: address layout, timing, which pages of a library are touched.
 NOISE_BYTES = 4 * MIB
 NOISE_SHARE = 0.01
-#: After the few updates of a dry run the heap still grows a little; it never shrinks.
-LATER_SHARE = 0.03
+#: After the few updates of a dry run the heap still grows a little; it never shrinks. Large networks leave time for few.
+LATER_SHARE, UNSETTLED_SHARE = 0.03, 0.06
+#: Gradient steps after which it has all but stopped.
+SETTLED = 40
 LATER_BYTES = 6 * MIB
 #: How sure an extension beyond what was run is.
 EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
@@ -95,7 +97,7 @@ class TracedLedger:
                 "build": "environments, model objects, libraries loaded by them",
             }.get(name, "environments, batches, activations, heap")
             origin = f"peak of the process in {name}, without the parts named; {MEASURED}"
-            settle = name in ("collect", "update")
+            settle = self._later_share() if name in ("collect", "update") else 0.0
             yield _entry(WORKING_SET, name, _measured(rest, what, origin, whole=main, settle=settle), "measured")
         yield from self._workers(others, name)
         for growth in self.growth:
@@ -120,6 +122,14 @@ class TracedLedger:
 
     def _is_array(self, entry: Entry, arrays: list[tuple[str, Quantity, int]]) -> bool:
         return any(entry.component == component for component, _, _ in arrays)
+
+    def _later_share(self) -> float:
+        """How much the heap may still grow; the updates of a rollout are many, those of a replay buffer are counted."""
+        few = (
+            "replay_buffer" in self.rehearsal.get("buffers", {})
+            and self.rehearsal["reached"].get("updates", 0) < SETTLED
+        )
+        return UNSETTLED_SHARE if few else LATER_SHARE
 
     def _import_bytes(self) -> int:
         reading = self.phases.get("import") or self.phases.get("build") or {"tree": 0}
@@ -166,11 +176,11 @@ def _array(row: Mapping[str, Any], name: str) -> Quantity:
 
 
 def _measured(
-    nbytes: int, name: str, origin: str, *, whole: int | None = None, settle: bool = False, noise: bool = True
+    nbytes: int, name: str, origin: str, *, whole: int | None = None, settle: float = 0.0, noise: bool = True
 ) -> Quantity:
     """A measured amount with the range of the whole reading it belongs to."""
     spread = round(NOISE_SHARE * (whole or nbytes)) + (NOISE_BYTES if whole else 0) if noise else 0
-    later = round(LATER_BYTES + LATER_SHARE * (whole or nbytes)) if settle else 0
+    later = round(LATER_BYTES + settle * (whole or nbytes)) if settle else 0
     return Quantity.of(nbytes, name, origin, low=max(0, nbytes - spread), high=nbytes + spread + later)
 
 
