@@ -30,6 +30,8 @@ def main(path):
     after = After()
     sys.meta_path.insert(0, after)
     after.add("numpy", arrays.watch_numpy)
+    after.add("numba", arrays.unwatch_numpy)
+    after.add("wandb", silence_wandb)
     loop = Loop(state, arrays)
     after.add("torch", lambda torch: (arrays.watch_torch(torch), loop.watch_torch(torch)))
     for name in ("gymnasium", "gym"):
@@ -44,6 +46,8 @@ def main(path):
     state.closers += [lambda: versions(state), lambda: vram(state)]
     if job.get("folder"):
         journal = Journal(job["folder"], keep=[job["scratch"]] if job.get("scratch") else ())
+        after.add("torch", journal.watch_torch)
+        after.add("h5py", journal.watch_h5py)
         journal.start()
     state.overhead_bytes = max(0, proc.rss() - before)
     overtime(state, loop, max(1.0, job["time_s"]))
@@ -82,7 +86,7 @@ def run(state, loop):
         state.leave(loop.met, stop.facts)
     except SystemExit as error:
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
-        stop = None if loop.updates and not code else describe(error, "exited")
+        stop = None if loop.env_steps and not code else describe(error, "exited")
         state.leave(loop.met or "end", stop)
     except KeyboardInterrupt:
         raise
@@ -127,12 +131,21 @@ def factory(state, target):
     )
 
 
+def silence_wandb(wandb):
+    """A script may ask for ``mode="online"``, which the environment variable does not overrule."""
+    original = wandb.init
+
+    def init(*args, **kwargs):
+        kwargs["mode"] = "disabled"
+        return original(*args, **kwargs)
+
+    wandb.init = init
+
+
 def versions(state):
     """Versions of what was imported, read where it was imported from."""
-    try:
-        from importlib import metadata
-    except ImportError:  # Python 3.7
-        return
+    from importlib import metadata
+
     names = {
         "numpy": "numpy",
         "torch": "torch",

@@ -67,10 +67,31 @@ class Arrays:
 
     def watch_numpy(self, numpy):
         """Replace the constructors by ones that record."""
-        for name in ("zeros", "empty"):
-            setattr(numpy, name, self._recorded(getattr(numpy, name), "numpy." + name))
-        for name, position in (("ones", None), ("full", 1)):
-            setattr(numpy, name, self._lazy_numpy(numpy, getattr(numpy, name), name, position))
+        self.numpy = numpy
+        for name in ("zeros", "empty", "empty_like"):
+            replace(numpy, name, self._recorded(getattr(numpy, name), "numpy." + name))
+        replace(numpy, "ones", self._filled(numpy, numpy.ones, lambda shape, dtype=None: (shape, 1, dtype or float)))
+        replace(
+            numpy,
+            "full",
+            self._filled(numpy, numpy.full, lambda shape, fill_value, dtype=None: (shape, fill_value, dtype)),
+        )
+        replace(
+            numpy,
+            "zeros_like",
+            self._filled(numpy, numpy.zeros_like, lambda a, dtype=None: (a.shape, 0, dtype or a.dtype)),
+        )
+        replace(
+            numpy,
+            "ones_like",
+            self._filled(numpy, numpy.ones_like, lambda a, dtype=None: (a.shape, 1, dtype or a.dtype)),
+        )
+
+    def unwatch_numpy(self, numba):
+        """Numba compiles calls of ``np.zeros`` by what they are: it gets the originals back."""
+        for name in ("zeros", "empty", "empty_like", "ones", "full", "zeros_like", "ones_like"):
+            setattr(self.numpy, name, getattr(getattr(self.numpy, name), "__wrapped__", getattr(self.numpy, name)))
+        self.state.note("numba is used: from its import on, numpy arrays outside known buffers are not recorded")
 
     def _recorded(self, function, name):
         def made(*args, **kwargs):
@@ -79,38 +100,33 @@ class Arrays:
                 self.note(array, name)
             return array
 
-        made.__name__, made.__doc__, made.__wrapped__ = function.__name__, function.__doc__, function
         return made
 
-    def _lazy_numpy(self, numpy, function, name, position):
-        def made(shape, *args, **kwargs):
-            value = 1
-            rest, options = list(args), dict(kwargs)
-            if position is not None:
-                value = options.pop("fill_value") if "fill_value" in options else (rest.pop(0) if rest else None)
+    def _filled(self, numpy, function, read):
+        """A constructor that would write every page; above a size its pages are made lazily, with the same contents.
+
+        ``read`` takes the plain forms of its arguments; any other form is left to the original.
+        """
+        zeros = getattr(numpy.zeros, "__wrapped__", numpy.zeros)
+
+        def made(*args, **kwargs):
+            array = None
             try:
-                dtype = numpy.dtype(options.get("dtype") or (rest[0] if rest else None) or numpy.asarray(value).dtype)
-                if name == "ones" and not (options.get("dtype") or rest):
-                    dtype = numpy.dtype(float)
-                sides = (int(shape),) if numpy.isscalar(shape) else tuple(int(side) for side in shape)
+                shape, value, dtype = read(*args, **kwargs)
+                dtype = numpy.asarray(value).dtype if dtype is None else numpy.dtype(dtype)
+                sides = (int(shape),) if numpy.ndim(shape) == 0 else tuple(int(side) for side in shape)
                 nbytes = dtype.itemsize
                 for side in sides:
                     nbytes *= side
-                simple = (
-                    numpy.ndim(value) == 0 and not dtype.hasobject and not set(options) - {"dtype"} and len(rest) < 2
-                )
-            except (TypeError, ValueError):
-                simple, nbytes = False, 0
-            if simple and nbytes >= LAZY:
-                array = repeated(numpy, value, dtype, sides, nbytes)
-                if array is not None:
-                    return self.note(array, "numpy." + name)
-            array = function(shape, *args, **kwargs)
-            if getattr(array, "nbytes", 0) >= NOTED:
-                self.note(array, "numpy." + name)
-            return array
+                if nbytes >= LAZY and numpy.ndim(value) == 0 and not dtype.hasobject:
+                    plain = numpy.asarray(value).astype(dtype)
+                    array = repeated(numpy, plain, dtype, sides, nbytes) if plain.any() else zeros(sides, dtype)
+            except (TypeError, ValueError, AttributeError):
+                pass
+            if array is None:
+                array = function(*args, **kwargs)
+            return self.note(array, "numpy." + function.__name__) if getattr(array, "nbytes", 0) >= NOTED else array
 
-        made.__name__, made.__doc__, made.__wrapped__ = function.__name__, function.__doc__, function
         return made
 
     # ------------------------------------------------------------------ torch
@@ -118,42 +134,72 @@ class Arrays:
     def watch_torch(self, torch):
         """The same for tensors on the CPU; ``zeros`` becomes a tensor over lazy numpy memory."""
         for name in ("zeros", "ones", "full", "empty"):
-            setattr(torch, name, self._lazy_torch(torch, getattr(torch, name), name))
+            replace(torch, name, self._lazy_torch(torch, getattr(torch, name), name))
 
     def _lazy_torch(self, torch, function, name):
         import numpy
 
         values = {"zeros": 0, "ones": 1}
 
+        def lazy(*args, **kwargs):
+            device = kwargs.pop("device", None)
+            if set(kwargs) - {"dtype", "requires_grad", "size"} or name not in values or not on_cpu(torch, device):
+                return None
+            size = kwargs.get("size", args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
+            dtype = kwargs.get("dtype") or torch.get_default_dtype()
+            nbytes = _torch_bytes(torch, size, dtype)
+            kind = numpy_dtype(numpy, torch, dtype)
+            if nbytes < LAZY or kind is None:
+                return None
+            sides = tuple(int(side) for side in size)
+            zeros = getattr(numpy.zeros, "__wrapped__", numpy.zeros)
+            array = zeros(sides, kind) if name == "zeros" else repeated(numpy, 1, kind, sides, nbytes)
+            if array is None:
+                return None
+            tensor = torch.from_numpy(array)
+            return tensor.requires_grad_() if kwargs.get("requires_grad") else tensor
+
         def made(*args, **kwargs):
-            plain = not set(kwargs) - {"dtype", "requires_grad", "size"} and name in values
-            if plain:
-                size = kwargs.get("size", args[0] if len(args) == 1 and not isinstance(args[0], int) else args)
-                dtype = kwargs.get("dtype") or torch.get_default_dtype()
-                nbytes = _torch_bytes(torch, size, dtype)
-                if nbytes >= LAZY and not _device_changed(torch):
-                    kind = numpy_dtype(numpy, torch, dtype)
-                    if kind is not None:
-                        sides = tuple(int(side) for side in size)
-                        array = (
-                            getattr(numpy.zeros, "__wrapped__", numpy.zeros)(sides, kind)
-                            if name == "zeros"
-                            else repeated(numpy, 1, kind, sides, nbytes)
-                        )
-                        if array is not None:
-                            tensor = torch.from_numpy(array)
-                            if kwargs.get("requires_grad"):
-                                tensor.requires_grad_()
-                            return self.note(tensor, "torch." + name)
-            tensor = function(*args, **kwargs)
+            tensor = lazy(*args, **kwargs)
+            if tensor is None:
+                tensor = function(*args, **kwargs)
             try:
                 big = tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() >= NOTED
             except (AttributeError, RuntimeError):
                 big = False
             return self.note(tensor, "torch." + name) if big else tensor
 
-        made.__name__, made.__doc__, made.__wrapped__ = name, getattr(function, "__doc__", None), function
         return made
+
+
+class Hook:
+    """Stands for a function of a module: called in its place, and pickled as the module's own, for other processes."""
+
+    def __init__(self, function, call, module):
+        self.__wrapped__, self._call = function, call
+        self.__name__ = self.__qualname__ = function.__name__
+        self.__doc__, self.__module__ = function.__doc__, module
+
+    def __call__(self, *args, **kwargs):
+        return self._call(*args, **kwargs)
+
+    def __reduce__(self):
+        return self.__name__
+
+
+def replace(module, name, call):
+    """Put a hook before a module's function."""
+    setattr(module, name, Hook(getattr(module, name), call, module.__name__))
+
+
+def on_cpu(torch, device):
+    """Whether a ``device`` argument, or its absence, means the CPU."""
+    if device is not None:
+        return str(device) == "cpu"
+    try:
+        return torch.get_default_device().type == "cpu"
+    except AttributeError:  # before torch 2.3
+        return True
 
 
 def _torch_bytes(torch, size, dtype):
@@ -164,13 +210,6 @@ def _torch_bytes(torch, size, dtype):
     except (TypeError, ValueError):
         return 0
     return nbytes
-
-
-def _device_changed(torch):
-    try:
-        return torch.get_default_device().type != "cpu"
-    except AttributeError:  # before torch 2.3
-        return False
 
 
 def numpy_dtype(numpy, torch, dtype):

@@ -49,6 +49,8 @@ def describe_model(model, asked, device):
         value = getattr(model, name, None)
         if isinstance(value, (bool, int, float)):
             settings[name] = value
+        elif hasattr(value, "__index__"):
+            settings[name] = int(value)
     frequency = getattr(model, "train_freq", None)
     if hasattr(frequency, "frequency"):
         settings["train_freq"] = [frequency.frequency, getattr(frequency.unit, "value", str(frequency.unit))]

@@ -6,7 +6,7 @@ update's memory; a few dozen more let the heap settle. Between cycles nothing is
 
 import time
 
-from .arrays import span, touch
+from .arrays import replace, span, touch
 
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
@@ -49,7 +49,7 @@ class Loop:
         wrapper = getattr(module, "Wrapper", None)
         for name in ("make", "make_vec"):
             if hasattr(module, name):
-                setattr(module, name, self._making(getattr(module, name)))
+                replace(module, name, self._making(getattr(module, name)))
         classes = []
         for path in ("wrappers.common.OrderEnforcing", "wrappers.order_enforcing.OrderEnforcing"):
             classes.append(_reach(module, path))
@@ -66,7 +66,6 @@ class Loop:
             self.imported()
             return function(*args, **kwargs)
 
-        make.__name__, make.__doc__, make.__wrapped__ = function.__name__, function.__doc__, function
         return make
 
     def _stepping(self, function):
@@ -88,6 +87,7 @@ class Loop:
         if self.held:
             return
         self.env_steps += 1
+        self.state.facts["env_steps"] = self.env_steps
         if not self.built:
             self.built = True
             self.imported()
@@ -122,7 +122,7 @@ class Loop:
         """A full update is behind us: look, and leave when enough was seen."""
         self.cycles += 1
         seconds = time.monotonic() - self.first_update_s
-        enough = self.cycles >= self.state.job.get("cycles", CYCLES) or seconds > SETTLE_S
+        enough = self.cycles >= CYCLES or seconds > SETTLE_S
         if self.cycles in LOOKED_AT or enough:
             self.state.phase("update")
         if self.cycles == 1 and self.state.job["mode"] == "measure":

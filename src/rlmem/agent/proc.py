@@ -117,21 +117,33 @@ def reset_peak(pid="self", root=PROC):
     return True
 
 
+#: Bits of a page's entry in ``pagemap``: in memory, swapped out, of a file, mapped by this process alone.
+PRESENT, SWAPPED, OF_FILE, ALONE = 63, 62, 61, 56
+
+
 def resident(address, nbytes):
-    """Bytes of this process's own range that have a page (in memory or swapped out)."""
+    """Bytes of this process's own range that were written: in memory of its own, or swapped out.
+
+    A page that was only read shows the kernel's page of zeros, or a shared pattern: present, and nobody's. The page of
+    zeros is told by not being mapped alone, which says nothing once pages are shared with forked children.
+    """
     import numpy
 
     if not nbytes:
         return 0
+    forked = bool((read(f"{PROC}/self/task/{os.getpid()}/children") or b"").strip())
     first, last = address // PAGE, (address + nbytes - 1) // PAGE
+    pages, wanted = 0, last - first + 1
     with open(f"{PROC}/self/pagemap", "rb", buffering=0) as file:
         file.seek(first * 8)
-        pages = 0
-        wanted = last - first + 1
         while wanted:
             entries = numpy.frombuffer(file.read(min(wanted, 1 << 16) * 8), dtype=numpy.uint64)
             if not len(entries):
                 break
-            pages += int(numpy.count_nonzero(entries >> numpy.uint64(62)))
+            present, swapped, of_file, alone = (
+                (entries >> numpy.uint64(bit)) & numpy.uint64(1) for bit in (PRESENT, SWAPPED, OF_FILE, ALONE)
+            )
+            own = present & (of_file ^ numpy.uint64(1))
+            pages += int((own if forked else own & alone).sum() + swapped.sum())
             wanted -= len(entries)
     return min(pages * PAGE, nbytes)

@@ -13,6 +13,8 @@ from .describe import arrays_of, held, learner_bytes, networks, optimizers
 
 #: Gradient steps after which the heap has settled; with fewer, QR-DQN and CrossQ were seen still growing.
 SETTLED = 40
+#: Arguments of ``learn()`` that only report.
+NOT_PASSED = ("callback", "progress_bar", "tb_log_name", "total_timesteps", "log_interval", "eval_env", "eval_log_path")
 #: Two small batch sizes at which every op is recorded.
 RECORDED = (8, 16)
 #: Environment steps of the first, tiny collection.
@@ -58,11 +60,28 @@ class Rehearsed:
             part = Other(self)
         try:
             part.install()
-            self.function(model, total_timesteps=1 << 60, log_interval=None)
+            self.function(model, **self.arguments())
         except Done:
             pass
         if "buffers" not in self.facts:
             self.complete({})
+
+    def arguments(self):
+        """The script's own arguments of ``learn()``, without what reports, and with no end."""
+        import inspect
+
+        known = inspect.signature(self.function).parameters
+        first = next(iter(known))
+        own = {name: value for name, value in self.asked.items() if name != first and name not in NOT_PASSED}
+        for name, kind in ((name, parameter.kind) for name, parameter in known.items()):
+            if kind is inspect.Parameter.VAR_KEYWORD:
+                own.update(own.pop(name, {}))
+            elif kind is inspect.Parameter.VAR_POSITIONAL:
+                own.pop(name, None)
+        for name in ("total_timesteps", "log_interval"):
+            if name in known:
+                own[name] = 1 << 60
+        return own
 
     def complete(self, sizes):
         """An update at these sizes is done: what it left and what the phases were so far, should a larger one not end."""
@@ -273,16 +292,16 @@ class OnPolicy:
         if shape is not None:
             buffer.hidden_state_shape = (steps, *tuple(shape)[1:])
 
-    def collect(self, env, callback, rollout_buffer, n_rollout_steps, **kwargs):
+    def collect(self, env, callback, rollout_buffer, n_rollout_steps, *args, **kwargs):
         """A rollout of the length of this round; what there is no time to step is filled with what was stepped."""
         run = self.run
-        self.callback = callback
+        self.callback, self.more = callback, (args, kwargs)
         steps = self.length
         if self.rate and not run.fill_replay:
             steps = max(min(TINY, steps), min(steps, int(max(0.0, run.time_left()) * 0.4 / self.rate)))
         self.resize(steps)
         began = time.monotonic()
-        result = run.collect(env, callback, rollout_buffer, n_rollout_steps=steps, **kwargs)
+        result = run.collect(env, callback, rollout_buffer, steps, *args, **kwargs)
         if self.rounds:
             self.rate = max(1e-6, (time.monotonic() - began) / steps)
         if steps < self.length:
@@ -382,7 +401,8 @@ class OnPolicy:
             model.n_epochs = 1
         for factor in (1, 2):
             self.resize(steps * factor)
-            run.collect(model.env, self.callback, buffer, n_rollout_steps=steps * factor)
+            args, kwargs = self.more
+            run.collect(model.env, self.callback, buffer, steps * factor, *args, **kwargs)
             size = steps * factor * model.n_envs
             if kept[0]:
                 model.batch_size = size

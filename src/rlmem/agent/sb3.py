@@ -6,7 +6,7 @@ import sys
 
 from .describe import describe_model, describe_request
 from .rehearse import Measured, Rehearsed
-from .stops import Stop
+from .stops import describe
 
 
 class SB3:
@@ -27,7 +27,7 @@ class SB3:
             owner.loop.imported()
             owner.state.building = True
             owner.meet(type(model))
-            owner.request(model, base, original, args, kwargs)
+            owner.request(model, original, args, kwargs)
             original(model, *args, **kwargs)
 
         base.__init__ = init
@@ -61,14 +61,13 @@ class SB3:
 
         @functools.wraps(original)
         def init(model, *args, **kwargs):
-            if type(model) is cls or "__init__" not in vars(type(model)):
-                known = {name: value for name, value in changes.items() if name in signature.parameters}
-                if known:
-                    bound = signature.bind_partial(model, *args, **kwargs)
-                    for name, value in known.items():
-                        bound.arguments[name] = value
-                        owner.state.facts.setdefault("changed", {})[name] = value
-                    args, kwargs = bound.args[1:], bound.kwargs
+            known = {name: value for name, value in changes.items() if name in signature.parameters}
+            if known:
+                bound = signature.bind_partial(model, *args, **kwargs)
+                for name, value in known.items():
+                    bound.arguments[name] = value
+                    owner.state.facts.setdefault("changed", {})[name] = value
+                args, kwargs = bound.args[1:], bound.kwargs
             original(model, *args, **kwargs)
 
         cls.__init__ = init
@@ -95,15 +94,14 @@ class SB3:
         """Many worker processes would fill the machine: start a few, the others are counted as they are."""
         cls = module.SubprocVecEnv
         original = cls.__init__
-        owner = self
+        most = self.state.job.get("workers")
 
         @functools.wraps(original)
         def init(env, env_fns, *args, **kwargs):
-            most = owner.state.job.get("workers")
-            owner.state.facts.setdefault("workers_asked", len(env_fns))
-            if most and len(env_fns) > most:
-                owner.state.facts["workers_started"] = most
+            asked = len(env_fns)
+            if most and asked > most:
                 env_fns = env_fns[:most]
+            env.rlmem_workers = (asked, len(env_fns))
             original(env, env_fns, *args, **kwargs)
 
         cls.__init__ = init
@@ -126,13 +124,14 @@ class SB3:
 
         module.make_vec_env = make_vec_env
 
-    def request(self, model, base, original, args, kwargs):
+    def request(self, model, original, args, kwargs):
         """What was asked for, before anything can fail: a GPU that is missing still leaves a description."""
         try:
             bound = inspect.signature(original).bind(model, *args, **kwargs).arguments
         except TypeError:
             return
         self.state.facts["request"] = describe_request(model, bound)
+        self.state.save(".so-far")
 
     def meet(self, cls):
         """Put ourselves before every ``learn`` that a class and its parents define."""
@@ -159,17 +158,28 @@ class SB3:
         state.building = False
         state.phase("build")
         asked = inspect.signature(function).bind_partial(model, *args, **kwargs).arguments
-        unheeded = set(state.job.get("changes") or {}) - set(state.facts.get("changed", {}))
-        if unheeded:
-            raise Stop(
-                kind="unheeded",
-                message="%s takes no %s, and the script has no such option"
-                % (type(model).__name__, ", ".join(sorted(unheeded))),
-            )
         state.facts["model"] = describe_model(model, asked, self.learner_device(model))
+        self.workers(model)
+        state.save(".so-far")
+        if state.unheeded():
+            state.leave("learn")
         kind = Measured if state.job["mode"] == "measure" else Rehearsed
-        kind(state, self.arrays, model, function, asked).go()
+        try:
+            kind(state, self.arrays, model, function, asked).go()
+        except Exception as error:  # the script's own handlers would take it for theirs, and train on
+            state.leave(None, describe(error, "raised"))
         state.leave("learn")
+
+    def workers(self, model):
+        """How many worker processes the model's own environment asked for, and how many were started."""
+        env = getattr(model, "env", None)
+        while env is not None:
+            if hasattr(env, "rlmem_workers"):
+                asked, started = env.rlmem_workers
+                self.state.facts["workers_asked"] = asked
+                if started < asked:
+                    self.state.facts["workers_started"] = started
+            env = getattr(env, "venv", None)
 
     def learner_device(self, model):
         """``cuda`` when the learner is there, asked for it, or would choose it on the machine the plan is for."""

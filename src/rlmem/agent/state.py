@@ -69,9 +69,28 @@ class State:
         if earlier:
             reading["peak"] = max(reading["peak"], earlier["peak"])
         self.facts["phases"][name] = reading
+        self.save(".so-far")
         if reset:
             proc.reset_peak()
         return reading
+
+    def unheeded(self):
+        """Changes asked for that nothing in the target took."""
+        left = sorted(set(self.job.get("changes") or {}) - set(self.facts.get("changed", {})))
+        if not left:
+            return None
+        who = self.facts["model"]["algorithm"] if "model" in self.facts else "nothing in the target"
+        names = ", ".join(left)
+        return {"kind": "unheeded", "message": "%s takes no %s, and the script has no such option" % (who, names)}
+
+    def save(self, ending):
+        """Put the facts on disk, whole or not at all: those so far, should the process be killed, or the result."""
+        import json
+
+        path = self.job["result"] + ending
+        with open(path + ".part", "w") as file:
+            json.dump(self.facts, file, default=plain)
+        os.replace(path + ".part", path)
 
     def leave(self, met, stop=None):
         """Write the result and end the process; nothing of the target runs after this."""
@@ -80,7 +99,7 @@ class State:
         if not self._leave.acquire(blocking=False):
             time.sleep(60)  # another thread is writing, and ends the process when it is done
         self.facts["met"] = met
-        self.facts["stop"] = stop
+        self.facts["stop"] = stop or self.unheeded()
         if "final" not in self.facts["phases"]:
             self.phase("final", reset=False)
         for closer in self.closers:
@@ -91,18 +110,20 @@ class State:
         self.facts["overhead_bytes"] = self.overhead_bytes
         self.facts["wall_s"] = self.elapsed()
         self.facts["python"] = {"version": "%d.%d.%d" % sys.version_info[:3], "executable": sys.executable}
-        import json
-
-        path = self.job["result"]
-        with open(path + ".part", "w") as file:
-            json.dump(self.facts, file, default=str)
-        os.replace(path + ".part", path)
+        self.save("")
         for stream in (sys.stdout, sys.stderr):
             try:
                 stream.flush()
             except (OSError, ValueError):
                 pass
         os._exit(0)
+
+
+def plain(value):
+    """Numbers of numpy as numbers, everything else as text."""
+    if hasattr(value, "__index__"):
+        return int(value)
+    return float(value) if hasattr(value, "__float__") else str(value)
 
 
 def role(pid, main):

@@ -6,7 +6,7 @@ import traceback
 from .state import OWN
 
 
-class Stop(Exception):  # noqa: N818 - it stops a run, nothing went wrong with us
+class Stop(BaseException):
     """Raised by the agent itself: the target cannot be taken further."""
 
     def __init__(self, **facts):

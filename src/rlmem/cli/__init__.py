@@ -100,8 +100,10 @@ def run(argv: list[str] | None = None) -> int:
         return result if isinstance(result, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
-    except SystemExit:  # click's own answer to a closed pipe, which would read as "does not fit"
-        return _pipe_closed()
+    except SystemExit as exit_:
+        if isinstance(exit_.code, int) and exit_.code >= 128:  # told to end by a signal
+            return exit_.code
+        return _pipe_closed()  # click's own answer to a closed pipe, which would read as "does not fit"
     except click.Abort:
         return _say("interrupted; nothing was written", 130)
     except KeyboardInterrupt:

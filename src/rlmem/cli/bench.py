@@ -79,7 +79,7 @@ def command(
 
     Exits 1 when a profile did not end well. 130 after Ctrl-C; finished profiles are kept ('rlmem runs').
     """
-    from rlmem.budget import make_budget
+    from rlmem.budget import cap_bytes, make_budget
     from rlmem.programs.bench import ENVIRONMENTS, BenchOptions, check_target, packages
     from rlmem.programs.launch import training_python
     from rlmem.sources import load
@@ -97,7 +97,7 @@ def command(
         env=env,
         python=training_python(python, packages(cases[0], env)),
         budget=make_budget(ram=ram, machine=machine),
-        cap_bytes=_cap(cap),
+        cap_bytes=cap_bytes(cap),
         time_limit_s=timeout,
         seed=seed,
     )
@@ -108,16 +108,6 @@ def _positive(steps: int) -> int:
     if steps < 1:
         raise UsageError("--timesteps: give at least one step, such as 25k")
     return steps
-
-
-def _cap(text: str | None) -> int | None:
-    from rlmem.budget import here, read_size
-    from rlmem.cli.measure import CAP_SHARE
-
-    if text is not None:
-        return read_size(text, "--cap")
-    free = here().ram_bytes
-    return None if free is None else round(free * CAP_SHARE)
 
 
 def _bench(

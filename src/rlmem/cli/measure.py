@@ -19,9 +19,6 @@ from rlmem.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from rlmem.runner.sweep import Done, Measure, Running, Sweep
 
-#: Of what may really be used; the rest is for the machine and for rlmem itself.
-CAP_SHARE = 0.9
-
 
 @click.command("measure")
 @click.argument("target")
@@ -83,6 +80,7 @@ def command(
 
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
+    from rlmem.budget import cap_bytes
     from rlmem.report.sweep_view import sweep_view
     from rlmem.runner.point import PointOptions
     from rlmem.runner.store import open_store
@@ -94,7 +92,7 @@ def command(
         python=_interpreter(target, args, python),
         args=args,
         sets=sets,
-        cap_bytes=_cap(cap),
+        cap_bytes=cap_bytes(cap),
         time_limit_s=timeout,
     )
     sweep = Sweep(target=target, axes=parse_axes(varied), repeat=repeat, options=options)
@@ -156,16 +154,6 @@ def _check_axes(sweep: Sweep) -> None:
                 resolve(spec.having({axis.name: value}, "--vary"))
     except SpecError as error:
         raise error.located("--vary") from None
-
-
-def _cap(text: str | None) -> int | None:
-    """The cap asked for, else most of what this process may really use."""
-    from rlmem.budget import here, read_size
-
-    if text is not None:
-        return read_size(text, "--cap")
-    free = here().ram_bytes
-    return None if free is None else round(free * CAP_SHARE)
 
 
 def _say_known(running: Running) -> None:

@@ -93,14 +93,17 @@ def _from_dry_run(
     from rlmem.measure.calibration import read_calibration
     from rlmem.planner import Planner
     from rlmem.report.progress import working
-    from rlmem.trace.changes import changes_from
+    from rlmem.trace.changes import changes_from, split_values
     from rlmem.trace.dryrun import dry_run
     from rlmem.trace.plan import plan_dry_run
     from rlmem.trace.target import parse_target
 
     ram, vram, machine, python = machine_options
+    asked, device = changes_from(sets)
+    args, changes = split_values(
+        Path(target) if target.endswith(".py") and Path(target).is_file() else None, args, asked
+    )
     found = parse_target(target, args, python=python)
-    changes, device = changes_from(sets)
     planner = Planner(make_budget(ram=ram, vram=vram, machine=machine), read_calibration(found.python))
     most = cap_bytes(cap)
     # A learner that chooses its device itself will choose the GPU of the machine it is planned for.

@@ -59,7 +59,7 @@ def split_values(
 def _option(text: str, name: str) -> str | None:
     if name.startswith("-"):
         return name
-    spelled = re.escape(name).replace("_", "[-_]").replace(r"\\-", "[-_]")
+    spelled = "[-_]".join(re.escape(part) for part in re.split("[-_]", name))
     quoted = re.search(rf"""["'](--{spelled})["']""", text)
     if quoted:
         return quoted.group(1)

@@ -7,7 +7,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ from rlmem import agent
 from rlmem.errors import AnalysisError
 from rlmem.runner.child import Outcome, run_child
 from rlmem.trace.target import Target
+from rlmem.trace.undo import undo
 from rlmem.units import MIB
 
 #: What a dry run may take of its own accord, workers and all; real environments may need more, up to the cap.
@@ -71,7 +71,8 @@ def dry_run(
 ) -> DryRun:
     """Run the target; ``mode`` is ``trace`` (small and quick) or ``measure`` (real sizes, buffers filled)."""
     limit = time_s or (TIME_S if mode == "trace" else MEASURE_TIME_S)
-    folder = Path(tempfile.mkdtemp(prefix="rlmem-job-"))
+    folder = Path(tempfile.mkdtemp(prefix="rlmem-job-")).resolve()
+    failures: tuple[str, ...] = ()
     try:
         scratch = folder / "scratch"
         scratch.mkdir()
@@ -102,24 +103,27 @@ def dry_run(
                 on_tick=on_tick,
             )
         finally:
-            undo(folder / "journal.jsonl")
-        return DryRun(target=target, facts=_facts(folder, outcome, target), outcome=outcome)
+            failures = undo(folder / "journal.jsonl")
+        facts = _facts(folder, outcome, target)
+        facts["notes"] = [*failures, *facts["notes"]]
+        return DryRun(target=target, facts=facts, outcome=outcome)
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not failures:  # else it holds the only copies
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _facts(folder: Path, outcome: Outcome, target: Target) -> dict[str, Any]:
+    whole, so_far = folder / "result.json", folder / "result.json.so-far"
     try:
-        found: dict[str, Any] = json.loads((folder / "result.json").read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        status = ""
-        with suppress(OSError):
-            status = (folder / "status").read_text(encoding="utf-8")
-        stop = {"kind": outcome.status, "message": _ended(outcome, target), "where": None, "phase": status}
-        return {"phases": {}, "notes": [], "met": None, "versions": {}, "stop": stop, "arrays": [], "containers": []}
+        if whole.exists():
+            found: dict[str, Any] = json.loads(whole.read_text(encoding="utf-8"))
+            return found
+        early: dict[str, Any] = json.loads(so_far.read_text(encoding="utf-8")) if so_far.exists() else {}
     except ValueError as error:
         raise AnalysisError(f"{target.name}: the dry run's result cannot be read: {error}") from None
-    return found
+    stop = {"kind": outcome.status, "message": _ended(outcome, target), "where": None}
+    empty: dict[str, Any] = {"phases": {}, "notes": [], "versions": {}, "arrays": [], "containers": []}
+    return {**empty, **early, "met": None, "stop": stop}
 
 
 def _ended(outcome: Outcome, target: Target) -> str:
@@ -129,30 +133,3 @@ def _ended(outcome: Outcome, target: Target) -> str:
     if outcome.status == "failed" and "No module named" in outcome.stderr:
         return f"{target.python} could not start the dry run: {outcome.stderr.strip().splitlines()[-1]}"
     return outcome.describe()
-
-
-def undo(journal: Path) -> None:
-    """Put back what the target changed and remove what it made, last first."""
-    try:
-        lines = journal.read_text(encoding="utf-8").splitlines()
-    except OSError:
-        return
-    for line in reversed(lines):
-        with suppress(OSError, ValueError, KeyError):
-            row = json.loads(line)
-            if "made" in row:
-                _remove(Path(row["made"]))
-                continue
-            path, copy = Path(row["changed"]), Path(row["copy"])
-            if copy.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-                shutil.copytree(copy, path, symlinks=True)
-            else:
-                shutil.copy2(copy, path)
-
-
-def _remove(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        path.rmdir()  # only what is empty once the files made in it are gone
-    else:
-        path.unlink(missing_ok=True)

@@ -143,12 +143,10 @@ class TracedLedger:
                 seen.add(row["address"])
                 component = f"{_GROUPS[buffer]}.{row['name']}"
                 yield component, _array(row, f"{buffer}.{row['name']}"), row["resident"]
-        counts: dict[str, int] = {}
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen:
                 continue
             where = row["where"].rsplit("/", 1)[-1]
-            counts[where] = counts.get(where, 0) + 1
             yield f"arrays.{where}", _array(row, f"{row['made_by']} at {where}"), row["resident"]
         for row in self.facts.get("containers", ()):
             each = Quantity.of(

@@ -31,7 +31,13 @@ def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
             notes = (*notes, *more)
         return _judged(planner, spec, ledger, closed, (*_learn_notes(run), *notes))
     if run.stop is None and "model" not in run.facts and "build" in phases:
-        return _judged(planner, spec, TracedLedger(run.facts).ledger(), closed, _loop_notes(run))
+        notes = _loop_notes(run)
+        if planner.budget.vram_bytes or run.facts.get("vram"):
+            notes = (
+                *notes,
+                "VRAM of a loop of its own is not predicted; 'rlmem measure' reads it on a machine with the GPU",
+            )
+        return _judged(planner, spec, TracedLedger(run.facts).ledger(), closed, notes)
     if closed is not None:
         return replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
     raise AnalysisError(f"{run.target.text}: {_stopped(run)}")

@@ -24,10 +24,9 @@ from rlmem.units import format_size
 def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
     """Plan the point with a dry run, then measure it."""
     script = Path(target) if target.endswith(".py") else None
-    read = {name: checked(name, value) for name, value in values.items()}
-    args, changes = split_values(script, options.args, read)
-    set_changes, device = changes_from(options.sets)
-    changes = {**set_changes, **changes}
+    asked, device = changes_from(options.sets)
+    asked |= {name: checked(name, value) for name, value in values.items()}
+    args, changes = split_values(script, options.args, asked)
     found = parse_target(target, args, python=options.python)
     planner = Planner(make_budget(), read_calibration(found.python))
     plan: Plan | None = None
@@ -52,14 +51,19 @@ def _point(values: Mapping[str, int | str], run: DryRun, plan: Plan | None, why:
     outcome, facts = run.outcome, run.facts
     top = plan.top("ram") if plan else None
     status, note = outcome.status, ""
-    if status == "ok" and (run.stop or run.met not in ("learn", "loop", "update", "end")):
-        status, note = "failed", _why(run) or why
-    elif status == "oom":
+    if status == "oom":
         note = _missing(run, plan, options)
     elif status != "ok":
         note = outcome.describe()
-    elif run.met in ("learn", "loop"):
+    elif run.stop:
+        status, note = "failed", _why(run) or why
+    elif not ("update" in facts["phases"] or (run.met == "end" and facts.get("env_steps"))):
+        over = run.met in ("time", "learn")
+        status, note = ("timeout", "its time was over before an update") if over else ("failed", "no update was seen")
+    elif run.met == "learn":
         note = "buffers filled with the run's own first transitions"
+    elif run.met == "loop":
+        note = "big arrays made resident; what grows object by object is as far as the loop got"
     return Point(
         values=values,
         status=status,

@@ -58,7 +58,7 @@ def test_a_script_that_runs_for_ever_is_ended_at_its_time(tmp_path: Path, capsys
     began = time.monotonic()
     assert cli(["plan", str(script), "--python", sys.executable, "--timeout", "5"]) == 3
     assert time.monotonic() - began < 30
-    assert "time was over after 5 s" in capsys.readouterr().err
+    assert "the dry run's time was over after" in capsys.readouterr().err
 
 
 def test_a_daemon_it_left_behind_is_gone(tmp_path: Path) -> None:
@@ -110,6 +110,49 @@ pathlib.Path("touched").touch()
     assert (tmp_path / "old-logs" / "events").read_text() == "kept"
     assert (tmp_path / "moved.txt").read_text() == "here"
     assert (tmp_path / "removed ☂.txt").read_text() == "still here"
+
+
+def test_links_moved_folders_and_emptied_folders_are_put_back(tmp_path: Path) -> None:
+    for name in ("run-1", "run-2", "logs", "alone"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "run-1" / "model").write_text("one")
+    (tmp_path / "logs" / "events").write_text("kept")
+    (tmp_path / "alone" / "only").write_text("here")
+    (tmp_path / "latest").symlink_to("run-1")
+    (tmp_path / "file").write_text("old")
+    (tmp_path / "by-link").symlink_to("file")
+    text = """
+import os, sqlite3, threading
+os.unlink("latest"); os.symlink("run-2", "latest")
+os.rename("logs", "logs.bak")
+os.remove("alone/only"); os.rmdir("alone")
+open("by-link", "w").write("new")
+for turn in range(2):
+    open("file.tmp", "w").write("newer"); os.replace("file.tmp", "file")
+sqlite3.connect("study.db").execute("create table t (x)")
+if os.fork() == 0:
+    open("run-1/model", "w").write("child")
+    os._exit(0)
+os.wait()
+"""
+    before = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file()}
+    run = try_out(tmp_path, text)
+    assert run.stop is None, run.stop
+    assert run.facts["notes"] == []
+    after = {path: path.read_text() for path in tmp_path.rglob("*") if path.is_file() and path.name != "train.py"}
+    assert after == before
+    assert os.readlink(tmp_path / "latest") == "run-1"
+    assert os.readlink(tmp_path / "by-link") == "file"
+
+
+def test_a_temporary_folder_behind_a_link_is_no_trouble(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "link"))
+    assert try_out(tmp_path, "print('hello')\n").met == "end"
+    assert list((tmp_path / "real").iterdir()) == []
 
 
 def test_files_are_put_back_when_the_script_is_killed(tmp_path: Path) -> None:
