@@ -143,6 +143,23 @@ def test_a_change_reaches_the_model_or_the_scripts_own_option(tmp_path: Path) ->
     assert "SAC takes no n_quantiles" in refused.stop["message"]
 
 
+def test_a_change_that_nothing_takes_is_refused_in_a_loop_of_its_own_too(tmp_path: Path) -> None:
+    run = try_out(tmp_path, script(tmp_path, OWN), changes={"n_steps": 5})
+    assert run.stop is not None
+    assert "n_steps" in run.stop["message"]
+
+
+def test_a_learner_with_arguments_of_its_own_is_rehearsed(tmp_path: Path) -> None:
+    text = """
+from sb3_contrib import MaskablePPO
+from sb3_contrib.common.envs import InvalidActionEnvDiscrete
+MaskablePPO("MlpPolicy", InvalidActionEnvDiscrete(dim=20, n_invalid_actions=10), n_steps=64).learn(1000, use_masking=True)
+"""
+    run = try_out(tmp_path, script(tmp_path, text))
+    assert run.stop is None, run.stop
+    assert run.facts["rehearsal"]["reached"]["n_steps"] == 64
+
+
 def test_versions_and_sizes_are_those_of_the_named_interpreter(tmp_path: Path) -> None:
     old = Path(sys.prefix) / "sb3-2.7.0" / "bin" / "python"
     if not old.exists():

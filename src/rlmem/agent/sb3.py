@@ -94,10 +94,12 @@ class SB3:
         """Many worker processes would fill the machine: start a few, the others are counted as they are."""
         cls = module.SubprocVecEnv
         original = cls.__init__
-        most = self.state.job.get("workers")
+        state = self.state
+        most = state.job.get("workers")
 
         @functools.wraps(original)
         def init(env, env_fns, *args, **kwargs):
+            state.building = True  # workers import everything once more: that takes its time
             asked = len(env_fns)
             if most and asked > most:
                 env_fns = env_fns[:most]

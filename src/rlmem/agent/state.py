@@ -79,9 +79,12 @@ class State:
         left = sorted(set(self.job.get("changes") or {}) - set(self.facts.get("changed", {})))
         if not left:
             return None
-        who = self.facts["model"]["algorithm"] if "model" in self.facts else "nothing in the target"
         names = ", ".join(left)
-        return {"kind": "unheeded", "message": "%s takes no %s, and the script has no such option" % (who, names)}
+        if "model" in self.facts:
+            text = "%s takes no %s, and the script has no such option" % (self.facts["model"]["algorithm"], names)
+        else:
+            text = "nothing in the script takes %s: it has no such option, and no model was met" % names
+        return {"kind": "unheeded", "message": text}
 
     def save(self, ending):
         """Put the facts on disk, whole or not at all: those so far, should the process be killed, or the result."""
