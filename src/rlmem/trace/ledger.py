@@ -24,6 +24,8 @@ LATER_SHARE, UNSETTLED_SHARE = 0.03, 0.06
 #: Gradient steps after which it has all but stopped.
 SETTLED = 40
 LATER_BYTES = 6 * MIB
+#: What an update is allowed that was not seen and whose stores are small.
+UNSEEN = 200 * MIB
 #: How sure an extension beyond what was run is.
 EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
 
@@ -57,9 +59,20 @@ class TracedLedger:
             if phase in self.phases:
                 entries += self._phase(phase, phase)
         if "update" not in self.phases and "final" in self.phases:
+            name = "update" if self.facts.get("met") == "update" else "collect"
             entries = [entry for entry in entries if entry.phase != "collect"]
-            entries += self._phase("final", "update" if self.facts.get("met") == "update" else "collect")
+            entries += self._phase("final", name)
+            if self.facts.get("met") in ("time", "update") and "torch" in self.facts.get("versions", {}):
+                entries.append(self._unseen(name))
         return Ledger(merge(entries))
+
+    def _unseen(self, phase: str) -> Entry:
+        """An update that did not come, or not to its end: nothing is expected of it, but the upper bound allows for it."""
+        stored = sum(amount.value for _, amount, _ in self._arrays())
+        amount = Quantity.of(
+            0, "an update not seen", "at most another copy of the stores, or 200 MiB", high=max(UNSEEN, stored)
+        )
+        return _entry("unseen.update", phase, amount, "assumed")
 
     def _phase(self, phase: str, name: str) -> Iterator[Entry]:
         """One reading as a phase of the run; the last one stands for the phase it was taken in."""
