@@ -4,6 +4,8 @@ A *cycle* is a stretch of optimizer steps with environment steps on both sides: 
 update's memory; a few dozen more let the heap settle. Between cycles nothing is changed about the run.
 """
 
+import gc
+import sys
 import time
 
 from .arrays import replace, span, touch
@@ -28,6 +30,16 @@ class Loop:
         self.built = False
         #: Set while a framework's own rehearsal runs: then nothing here ends the job.
         self.held = False
+        state.closers.append(self.pending)
+
+    def pending(self):
+        """Bytes of the parameters that optimizers will step, when none of them has yet."""
+        torch = sys.modules.get("torch")
+        if self.updates or torch is None:
+            return
+        found = [item for item in gc.get_objects() if isinstance(item, torch.optim.Optimizer)]
+        tensors = [tensor for optimizer in found for group in optimizer.param_groups for tensor in group["params"]]
+        self.state.facts["pending_bytes"] = sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     @property
     def met(self):

@@ -24,6 +24,8 @@ LATER_SHARE, UNSETTLED_SHARE = 0.03, 0.06
 #: Gradient steps after which it has all but stopped.
 SETTLED = 40
 LATER_BYTES = 6 * MIB
+#: Code and buffers that a first backward pass and optimizer step touch (the closed form's warm-up).
+FIRST_UPDATE = 12 * MIB
 #: What an update is allowed that was not seen and whose stores are small.
 UNSEEN = 200 * MIB
 #: How sure an extension beyond what was run is.
@@ -67,10 +69,20 @@ class TracedLedger:
         return Ledger(merge(entries))
 
     def _unseen(self, phase: str) -> Entry:
-        """An update that did not come, or not to its end: nothing is expected of it, but the upper bound allows for it."""
+        """An update that did not come, or not to its end.
+
+        Of one that did not begin, gradients, Adam's two moments and the code it loads are expected; the upper bound allows
+        for another copy of the stores.
+        """
         stored = sum(amount.value for _, amount, _ in self._arrays())
+        pending = int(self.facts.get("pending_bytes", 0))
+        expected = 3 * pending + FIRST_UPDATE if pending else 0
         amount = Quantity.of(
-            0, "an update not seen", "at most another copy of the stores, or 200 MiB", high=max(UNSEEN, stored)
+            expected,
+            "an update not seen",
+            f"3 × {pending:,} B of parameters and {FIRST_UPDATE:,} B, at most another copy of the stores more",
+            low=0,
+            high=expected + max(UNSEEN, stored),
         )
         return _entry("unseen.update", phase, amount, "assumed")
 

@@ -244,9 +244,11 @@ def test_a_signal_to_rlmem_leaves_nothing_behind(tmp_path: Path, number: int, co
     os.rename({str(started)!r} + '.tmp', {str(started)!r})
     time.sleep(60)
     """
+    # A shell starts its background commands with SIGINT ignored, and the tests may be one of them.
     outer = f"""
-import sys
+import signal, sys
 from rlmem.runner.child import run_child
+signal.signal(signal.SIGINT, signal.default_int_handler)
 try:
     run_child({script(inner)!r})
 except KeyboardInterrupt:
