@@ -42,7 +42,7 @@ def split_values(
     """Values a script takes as options of its own go into its arguments; the others change its model.
 
     An option is found by its name in quotes (``"--buffer-size"``), or as a field of a class whose fields become options
-    (``buffer_size: int = …`` in a script that uses tyro, simple-parsing or click's dataclass helpers).
+    (``buffer_size: int = …`` in a script that uses tyro).
     """
     arguments, changes = list(args), {}
     text = script.read_text(encoding="utf-8", errors="replace") if script else ""
