@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from accuracy.corpus import Entry, cause_of
-from accuracy.results import STRATA, Row, Score, grouped, number, score, scored, stratum
+from accuracy.results import STRATA, Row, Score, grouped, number, quantile, score, scored, stratum
 
 HERE = Path(__file__).parent
 VRAM = HERE / "vram.csv"
 #: Goals: median, 95th percentile, bound broken, headroom, increment median (percent); seconds and bytes of a trace.
 MEDIAN, P95, BROKEN, HEADROOM, INCREMENT = 2.0, 8.0, 2.0, 10.0, 5.0
 TRACE_SECONDS, TRACE_BYTES = 30.0, 1.5 * 2**30
+#: Around the block of the README that is written from the results.
+MARKS = ("<!-- accuracy -->", "<!-- end -->")
 KINDS = {"zoo": "RL Zoo configurations", "script": "scripts", "preset": "reference runs"}
 VRAM_FIGURES = {
     "allocated": "torch's allocated peak",
@@ -186,36 +188,49 @@ def _megabytes(row: Row, name: str) -> str:
     return "–" if value is None else f"{value / 1e6:,.0f}"
 
 
-def vram_table(path: Path) -> list[str]:
-    """Predicted against measured on a GPU, when ``vram.csv`` is there."""
+def vram_rows(path: Path) -> list[Row]:
+    """The rows measured on a GPU; none when ``vram.csv`` is not there."""
     if not path.exists():
         return []
     with path.open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    lines = ["## VRAM", "", VRAM_METHOD, ""]
-    lines += [
-        "| figure | median error | 90th percentile | largest | above the upper bound |",
-        "| --- | ---: | ---: | ---: | ---: |",
+        return list(csv.DictReader(file))
+
+
+def vram_summary(path: Path) -> list[str]:
+    """Errors of the three figures, over all rows."""
+    rows = vram_rows(path)
+    if not rows:
+        return []
+    lines = [
+        "| VRAM | count | median error | 90th percentile | largest | above the upper bound |",
+        "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
     for name, words in VRAM_FIGURES.items():
-        errors = sorted(abs(float(row[f"{name}_error"])) for row in rows)
+        errors = [100 * abs(float(row[f"{name}_error"])) for row in rows]
         above = sum(int(row[f"{name}_measured"]) > int(row[f"{name}_high"]) for row in rows)
-        cells = (errors[len(errors) // 2], errors[int(0.9 * (len(errors) - 1))], errors[-1])
-        lines.append(
-            f"| {words} | " + " | ".join(f"{100 * cell:.1f} %" for cell in cells) + f" | {above} of {len(rows)} |"
-        )
-    lines += ["", "Sizes in MB (10⁶ bytes).", ""]
+        cells = (quantile(errors, 0.5), quantile(errors, 0.9), max(errors))
+        shown = " | ".join(f"{cell:.1f} %" for cell in cells)
+        lines.append(f"| {words} | {len(rows)} | {shown} | {above} of {len(rows)} |")
+    return lines
+
+
+def vram_table(path: Path) -> list[str]:
+    """Predicted against measured on a GPU."""
+    rows = vram_rows(path)
+    if not rows:
+        return []
+    lines = ["## VRAM", "", VRAM_METHOD, "", *vram_summary(path), "", "Sizes in MB (10⁶ bytes).", ""]
     lines += ["| run | allocated | measured | error | reserved | measured | error | driver (range) | measured | error |",
               "| --- " + "| ---: " * 9 + "|"]  # fmt: skip
     for row in rows:
-        cells_of = [row["run"]]
+        cells = [row["run"]]
         for name in VRAM_FIGURES:
             low, expected, high, measured = (
                 int(row[f"{name}_{word}"]) / 1e6 for word in ("low", "expected", "high", "measured")
             )
             wide = f" ({low:,.0f}–{high:,.0f})" if name == "driver" else ""
-            cells_of += [f"{expected:,.0f}{wide}", f"{measured:,.0f}", f"{100 * float(row[f'{name}_error']):+.1f} %"]
-        lines.append("| " + " | ".join(cells_of) + " |")
+            cells += [f"{expected:,.0f}{wide}", f"{measured:,.0f}", f"{100 * float(row[f'{name}_error']):+.1f} %"]
+        lines.append("| " + " | ".join(cells) + " |")
     return [*lines, ""]
 
 
@@ -225,3 +240,29 @@ def provenance(rows: Iterable[Row]) -> list[str]:
     dates = sorted({row["truth_date"] for row in rows if row["truth_date"]})
     lines = [f"Measured with {versions}." for versions in sorted({row["versions"] for row in rows if row["versions"]})]
     return [*lines, f"Measured {dates[0]} to {dates[-1]}."] if dates else lines
+
+
+def summary(rows: Mapping[str, Row], entries: Sequence[Entry], vram: Path = VRAM) -> str:
+    """The short table of the README, by the same statistics as the page."""
+    both = scored(rows[entry.id] for entry in entries if entry.id in rows)
+    lines = [
+        "| runs | count | median error | 95th percentile | above the upper bound | upper bound over the truth | increment, median error |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
+    for name, part in (
+        ("all", both),
+        *((KINDS.get(kind, kind), part) for kind, part in grouped(both, _cell("kind")).items()),
+    ):
+        found = score(part)
+        if found is not None:
+            lines.append(
+                f"| {name} | {found.count} | {found.median:.1f} % | {found.p95:.1f} % | {found.broken:.0f} % "
+                f"| {found.headroom:+.1f} % | {found.increment_median:.1f} % |"
+            )
+    return "\n".join([*lines, "", *vram_summary(vram)])
+
+
+def put_into(text: str, block: str) -> str:
+    """A README with the block between its marks replaced."""
+    before, rest = text.split(MARKS[0], 1)
+    return f"{before}{MARKS[0]}\n{block}\n{MARKS[1]}{rest.split(MARKS[1], 1)[1]}"

@@ -17,7 +17,7 @@ COLUMNS = (
     "imported", "hwm", "plan_s", "trace_peak", "truth_s", "processes", "updates", "rows", "capacity", "plan_status",
     "truth_status", "note", "versions", "plan_date", "truth_date",
 )  # fmt: skip
-PLAN_COLUMNS = ("low", "expected", "high", "plan_s", "trace_peak", "plan_status", "plan_date")
+
 #: Strata by what the run adds to its imported libraries, in bytes.
 STRATA = ((50 * MB, "under 50 MB"), (500 * MB, "50 to 500 MB"), (2000 * MB, "0.5 to 2 GB"), (None, "over 2 GB"))
 

@@ -149,9 +149,10 @@ def main() -> int:
         times = f"plan {row.get('plan_s') or '–'} s, truth {row.get('truth_s') or '–'} s"
         print(f"[{index}/{len(chosen)}] {entry.id}: {sizes} MB{off}; {times} {' '.join(bad)}".rstrip(), flush=True)
     if args.write_docs:
-        page = ROOT / "docs" / "accuracy.md"
-        page.write_text(report.page(results.read(args.results), everything, corpus.causes(), corpus.dropped()))
-        print(f"wrote {page.relative_to(ROOT)}")
+        rows, page, readme = results.read(args.results), ROOT / "docs" / "accuracy.md", ROOT / "README.md"
+        page.write_text(report.page(rows, everything, corpus.causes(), corpus.dropped()))
+        readme.write_text(report.put_into(readme.read_text(), report.summary(rows, everything)))
+        print("wrote docs/accuracy.md and its table in README.md")
     return 1 if failed else 0
 
 

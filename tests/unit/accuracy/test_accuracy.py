@@ -147,3 +147,12 @@ def test_a_run_above_its_bound_is_a_miss_however_small_the_error() -> None:
 def test_a_page_without_results_can_be_written() -> None:
     text = report.page({}, [entry("a")], {}, {})
     assert "1 entries; 0 planned and measured." in text and "Against the goals" not in text
+
+
+def test_the_page_and_the_readme_show_the_results_that_are_there() -> None:
+    root = Path(report.__file__).parents[1]
+    rows, entries = results.read(), corpus.load()
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    assert report.put_into(readme, report.summary(rows, entries)) == readme
+    page = report.page(rows, entries, corpus.causes(), corpus.dropped())
+    assert (root / "docs" / "accuracy.md").read_text(encoding="utf-8") == page
