@@ -15,6 +15,8 @@ LAYERS = (
     ("version", "errors", "units"),
     ("quantity", "spaces", "layers", "fields", "spec", "ledger", "findings", "plan", "schedule", "run_schema"),
     ("model",),
+    ("buffers",),
+    ("sb3",),  # what binds them to a framework
     ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
     ("planner",),
     ("trace", "runner", "programs"),
@@ -27,15 +29,19 @@ FRONT = "__init__"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))
 #: What runs in the training environment may import what is there, inside functions.
 ABROAD = {module for module in MODULES if module.split("/")[0] in {"agent", "programs"}}
+#: The stores, and what binds them to a framework: nobody imports these unasked.
+STORES = {module for module in MODULES if module.split("/")[0] == "buffers"}
+BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3"}}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
-    "torch": {"measure/probe_runtime"} | ABROAD,
-    "numpy": ABROAD,
+    "torch": {"measure/probe_runtime"} | ABROAD | BINDINGS,
+    "numpy": ABROAD | STORES | BINDINGS,
+    "numba": STORES | BINDINGS,
     "rich": {"report/terminal", "report/progress"},
     "yaml": {"sources/config"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},
-    "gymnasium": ABROAD,
-    "stable_baselines3": ABROAD,
+    "gymnasium": ABROAD | BINDINGS,
+    "stable_baselines3": ABROAD | BINDINGS,
 }
 
 

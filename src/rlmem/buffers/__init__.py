@@ -1,0 +1,34 @@
+"""Stores that keep experience once: the same bytes out as in, in a fraction of the memory.
+
+>>> from rlmem.buffers import Replay  # doctest: +SKIP
+>>> replay = Replay(1_000_000, envs.single_observation_space, n_envs=8, fields={"action": ((), "int64")})  # doctest: +SKIP
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rlmem.errors import AnalysisError
+
+if TYPE_CHECKING:
+    from rlmem.buffers.replay import Replay as Replay
+
+#: Each name and the module that has it, imported when it is first asked for.
+_NAMES = {"Replay": "replay"}
+#: What that module needs; all of it comes with one extra.
+_NEEDED = ("llvmlite", "numba", "numpy")
+
+__all__ = tuple(_NAMES)
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module 'rlmem.buffers' has no attribute {name!r}")
+    try:
+        return getattr(import_module(f"rlmem.buffers.{_NAMES[name]}"), name)
+    except ModuleNotFoundError as problem:
+        package = (problem.name or "").split(".")[0]
+        if package not in _NEEDED:
+            raise
+        raise AnalysisError(f"{name} needs {package}: pip install 'rlmem[buffers]'") from problem

@@ -1,0 +1,148 @@
+"""What numba lacks: memory at an address, and C functions called at one, without the GIL.
+
+Stores hold blocks that live anywhere (an arena, a mapped file, a scratch area), so the compiled code works on plain
+addresses and bytes: one compilation serves every dtype and shape, and numba can keep it on disk between runs. A C
+function comes in as an address as well, because a pointer bound at compile time could not be kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from llvmlite import ir
+from numba import njit, types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+_I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
+_BYTES = _I8.as_pointer()
+
+
+def compiled(signature: Any) -> Callable[[Function], Function]:
+    """Compile for one signature, without the GIL, kept on disk."""
+    return njit(signature, nogil=True, cache=True, boundscheck=False, error_model="numpy")
+
+
+def inlined(function: Function) -> Function:
+    """Compile as part of its callers."""
+    return njit(nogil=True, inline="never", boundscheck=False, error_model="numpy")(function)
+
+
+@intrinsic
+def at(typing: Any, address: Any) -> Any:
+    """An address as the pointer ``numba.carray`` takes."""
+    signature = types.voidptr(types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.inttoptr(args[0], _BYTES)
+
+    return signature, generate
+
+
+@intrinsic
+def copy_bytes(typing: Any, target: Any, source: Any, count: Any) -> Any:
+    """``memcpy(target, source, count)`` on addresses."""
+    signature = types.void(types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to, frm = (builder.inttoptr(arg, _BYTES) for arg in args[:2])
+        cgutils.raw_memcpy(builder, to, frm, args[2], 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def fill_zero(typing: Any, target: Any, count: Any) -> Any:
+    """``memset(target, 0, count)`` on an address."""
+    signature = types.void(types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        cgutils.memset(builder, builder.inttoptr(args[0], _BYTES), args[1], 0)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def same_bytes(typing: Any, left: Any, right: Any, count: Any) -> Any:
+    """``memcmp(left, right, count) == 0`` on addresses."""
+    signature = types.boolean(types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I32, [_BYTES, _BYTES, _I64])
+        memcmp = cgutils.get_or_insert_function(builder.module, kind, "memcmp")
+        a, b = (builder.inttoptr(arg, _BYTES) for arg in args[:2])
+        return builder.icmp_signed("==", builder.call(memcmp, [a, b, args[2]]), ir.Constant(_I32, 0))
+
+    return signature, generate
+
+
+@intrinsic
+def read_byte(typing: Any, address: Any) -> Any:
+    """The byte at an address."""
+    signature = types.uint8(types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.load(builder.inttoptr(args[0], _BYTES))
+
+    return signature, generate
+
+
+@intrinsic
+def write_byte(typing: Any, address: Any, value: Any) -> Any:
+    """Put a byte at an address."""
+    signature = types.void(types.int64, types.uint8)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], _BYTES))
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def count_bits(typing: Any, word: Any) -> Any:
+    """How many bits of a 64-bit word are set."""
+    signature = types.int64(types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.ctpop(args[0])
+
+    return signature, generate
+
+
+def _call(arguments: int, widths: tuple[ir.IntType, ...], result: ir.IntType) -> Any:
+    """An intrinsic that calls the C function at its first argument with ``arguments`` integers."""
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(result, list(widths))
+        function = builder.inttoptr(args[0], kind.as_pointer())
+        given = [
+            builder.trunc(arg, width) if width is _I32 else arg for arg, width in zip(args[1:], widths, strict=True)
+        ]
+        answer = builder.call(function, given)
+        return builder.sext(answer, _I64) if result is _I32 else answer
+
+    return generate
+
+
+@intrinsic
+def call_zstd_decompress(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any) -> Any:
+    """``size_t ZSTD_decompressDCtx(ctx, dst, capacity, src, size)``."""
+    return types.int64(*[types.int64] * 6), _call(5, (_I64,) * 5, _I64)
+
+
+@intrinsic
+def call_zstd_compress(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any, level: Any) -> Any:
+    """``size_t ZSTD_compressCCtx(ctx, dst, capacity, src, size, int level)``."""
+    return types.int64(*[types.int64] * 7), _call(6, (*(_I64,) * 5, _I32), _I64)
+
+
+@intrinsic
+def call_lz4(typing: Any, f: Any, frm: Any, to: Any, size: Any, room: Any) -> Any:
+    """``int LZ4_decompress_safe(src, dst, size, capacity)``, and ``LZ4_compress_default`` with the same arguments."""
+    return types.int64(*[types.int64] * 5), _call(4, (_I64, _I64, _I32, _I32), _I32)

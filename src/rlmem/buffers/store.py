@@ -1,0 +1,424 @@
+"""Observations of many steps, each kept once: the part every replay and rollout buffer stands on."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rlmem.buffers import choose, codec, kernels, stacks
+from rlmem.buffers.codec import Bytes, Ints
+from rlmem.buffers.column import Column, as_bytes
+from rlmem.buffers.layout import Layout, raw_block
+from rlmem.buffers.options import Options
+from rlmem.buffers.rows import Rows
+from rlmem.errors import AnalysisError
+
+Array = npt.NDArray[Any]
+#: The layout is decided when this many transitions, or this many bytes of them, have been seen.
+PROBE_TRANSITIONS, PROBE_BYTES = 512, 48 << 20
+#: A batch larger than this is gathered by several threads.
+SHARED_BYTES = 1 << 20
+#: Share of a budget that pages read back from the spill file may take before they are dropped again.
+READ_BACK = 1 / 8
+#: Linux maps 16 pages around one that is read from a file.
+FAULT_BYTES = 64 << 10
+
+
+def _shaped(column: Column, staging: Bytes) -> Array:
+    """A staging area as the observations it is for."""
+    layout = column.layout
+    return staging[:, : layout.obs_bytes].view(layout.dtype).reshape(len(staging), *layout.shape)
+
+
+class Store:
+    """A ring of rows; each row has an observation for every env and key, and (with ``paired``) the one after it."""
+
+    def __init__(
+        self,
+        capacity: int,
+        keys: Mapping[str, tuple[tuple[int, ...], Any]],
+        n_envs: int,
+        options: Options,
+        *,
+        paired: bool = True,
+    ) -> None:
+        self.options, self.paired, self.n_envs = options, paired, n_envs
+        self.rows = Rows(capacity, n_envs)
+        self.columns: dict[str, Column] = {}
+        self.lock = threading.RLock()
+        self.probing = False
+        self._broken = np.ones(n_envs, np.uint8)
+        self._units = np.zeros(n_envs, np.int64)
+        self._room = self._side = 0
+        self._where: list[int] = []
+        self._contexts: list[Ints] = []
+        self._staging: list[dict[str, tuple[Array, Array]]] = []
+        self._started = False
+        self._read_back = 0
+        self._threads = options.threads or min(
+            4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        )
+        self._pool: ThreadPoolExecutor | None = None
+        self._pool_pid = 0
+        self._owner = os.getpid()
+        self._envs = np.arange(n_envs)
+        self.notes: list[str] = []
+        for key, (shape, dtype) in keys.items():
+            layout = Layout(shape=tuple(shape), dtype=np.dtype(dtype))
+            layout, decided = self._declared(key, layout)
+            self.columns[key] = self._column(key, layout)
+            self.probing |= not decided
+        self.options.check_budget(sum(2 * c.layout.block_bytes + c.log.segment_bytes for c in self.columns.values()))
+
+    # -- layout ------------------------------------------------------------------------------------------------------
+
+    def _declared(self, key: str, layout: Layout) -> tuple[Layout, bool]:
+        """The layout as far as it was declared, and whether the data has nothing more to say."""
+        layout = self.options.stack_of(key, layout)
+        settled = self.options.stack_is_settled(key) or layout.obs_bytes < 2
+        block = raw_block(layout.unit_bytes, self.rows.capacity)
+        return layout.with_block(block), settled and self.options.codec_of(key) == "none"
+
+    def _column(self, key: str, layout: Layout, method: codec.Method | None = None) -> Column:
+        column = Column(layout, self.rows, method=method, paired=self.paired)
+        if method is not None and self.options.codec_of(key) == "auto":
+            column.on_seal = choose.Watch(self.options)
+        return column
+
+    def _probe(self) -> None:
+        """Look at what has come so far, and lay each key out anew where that is smaller."""
+        self.probing = False
+        slots = np.repeat(self.rows.in_order(), self.n_envs)
+        envs = np.tile(self._envs, self.rows.filled)
+        for key, column in self.columns.items():
+            obs, after = self._everything(key, column, slots, envs)
+            layout = column.layout
+            if not self.options.stack_is_settled(key) and layout.obs_bytes > 1:
+                found = stacks.recognise(obs, after) if self.paired else self._recognise_rollout(obs)
+                if found:
+                    layout = self.options.stacked(layout, *found)
+            choice = choose.choose(self.options, key, layout, self._stream(layout, obs, after), self.rows.capacity)
+            if choice.layout != column.layout or choice.method:
+                self._rebuild(key, self._column(key, choice.layout, choice.method), slots, obs, after)
+
+    def _recognise_rollout(self, obs: Array) -> tuple[int, int] | None:
+        """A rollout has no next observations, and its episodes break: judge the env and stretch that follow longest."""
+        per_env = obs.reshape(-1, self.n_envs, *obs.shape[1:])
+        for size in (len(per_env), 64, 16):
+            for start in range(0, max(1, len(per_env) - size + 1), size):
+                for env in range(min(self.n_envs, 4)):
+                    part = per_env[start : start + size, env]
+                    found = stacks.recognise(part[:-1], part[1:])
+                    if found:
+                        return found
+        return None
+
+    def _stream(self, layout: Layout, obs: Array, after: Array) -> Bytes:
+        """Units of the first env in the order they came, as a sample for the codecs."""
+        source = obs if not self.paired else after
+        units = source[:: self.n_envs]
+        if layout.depth > 1:
+            step = layout.shape[layout.axis] // layout.depth
+            units = np.take(
+                units, range(layout.shape[layout.axis] - step, layout.shape[layout.axis]), axis=layout.axis + 1
+            )
+        return as_bytes(np.ascontiguousarray(units), len(units))
+
+    def _everything(self, key: str, column: Column, slots: Ints, envs: Ints) -> tuple[Array, Array]:
+        shape = (slots.size, *column.layout.shape)
+        obs = np.empty(shape, column.layout.dtype)
+        after = np.empty(shape, column.layout.dtype) if self.paired else obs[:0]
+        self.gather(slots, envs, {key: obs}, {key: after} if self.paired else None)
+        return obs, after
+
+    def _rebuild(self, key: str, column: Column, slots: Ints, obs: Array, after: Array) -> None:
+        """Write everything held into a new column, row by row as it came."""
+        envs, n = self._envs, self.n_envs
+        lines, following = as_bytes(obs, len(obs)), as_bytes(after, len(after)) if self.paired else None
+        before = np.full(n, -2, np.int64)
+        room = 0
+        for row in range(self.rows.filled):
+            slot = int(slots[row * n])
+            units = self.rows.units_of(np.full(n, slot), envs)
+            column.now[:] = lines[row * n : (row + 1) * n]
+            broken = np.full(n, row == 0, np.uint8)
+            if following is not None:
+                column.after[:] = following[row * n : (row + 1) * n]
+                broken = (units != before + 1).astype(np.uint8)
+            if not room:
+                room = column.prepare(units - broken if self.paired else units, 2 if self.paired else 1)
+            room -= 1
+            context = np.stack((self._row_context(slot, units, broken), column.context()))
+            if kernels.commit(context):
+                column.keep_aside(units)
+            column.turn()
+            before = units
+        self.columns[key] = column
+        self._room, self._where = 0, []
+
+    def _row_context(self, pos: int, units: Ints | None, broken: Bytes) -> Ints:
+        """The first line of what ``kernels.commit`` takes; with ``units`` the row is numbered already."""
+        rows, line = self.rows, np.zeros(kernels.CONTEXT, np.int64)
+        line[kernels.N_ENVS], line[kernels.POS], line[kernels.PAIRED] = self.n_envs, pos, self.paired
+        line[kernels.NUMBERED], line[kernels.WORDS] = units is not None, rows.anchors.shape[1]
+        for place, array in (
+            (kernels.BROKEN, broken), (kernels.UNITS, self._units if units is None else units), (kernels.HEADS, rows.heads),
+            (kernels.ANCHORS, rows.anchors), (kernels.BITS, rows.bits), (kernels.OLD_ANCHORS, rows.old_anchors),
+            (kernels.OLD_BITS, rows.old_bits),
+        ):  # fmt: skip
+            line[place] = array.__array_interface__["data"][0]
+        return line
+
+    # -- writing -----------------------------------------------------------------------------------------------------
+
+    def add(self, obs: Mapping[str, Array], after: Mapping[str, Array] | None = None) -> None:
+        """Write one row: arrays of ``(n_envs, *shape)``."""
+        with self.lock:
+            if self._room <= 0:
+                self._prepare()
+            for key, (now, then) in self._staging[self._side].items():
+                now[...] = obs[key]
+                if after is not None:
+                    then[...] = after[key]
+            self.commit()
+
+    @property
+    def staging(self) -> dict[str, tuple[Array, Array]]:
+        """Where the next row is to be put, by key: its observations and its next observations; then ``commit``.
+
+        Hold the lock over both. What is asked for here has room: blocks are opened before, not while writing.
+        """
+        if self._room <= 0:
+            self._prepare()
+        return self._staging[self._side]
+
+    def commit(self) -> None:
+        """Write the row that was put into the staging areas."""
+        context = self._contexts[self._side]
+        context[0, kernels.POS] = self.rows.pos
+        context[0, kernels.STARTED] = self._started
+        if kernels.commit(context):
+            for column in self.columns.values():
+                column.keep_aside(self._units)
+        for column in self.columns.values():
+            column.turn()
+        if not self.paired:
+            self._broken[:] = 0
+        self._side = 1 - self._side
+        self._started = True
+        self._room -= 1
+        self.rows.step()
+        if self.probing and self._enough():
+            self._probe()
+
+    def _prepare(self) -> None:
+        """Make room for more rows, and say again where everything is."""
+        if self._owner != os.getpid() and self.spilled_nbytes:
+            raise AnalysisError(
+                "this buffer has spilled to a file of another process; it can be read here, not added to"
+            )
+        per_row = 2 if self.paired else 1
+        self._room = min((column.prepare(self.rows.heads, per_row) for column in self.columns.values()), default=1)
+        if self.options.budget is not None:
+            self._hold_budget()
+        where = [
+            id(array)
+            for column in self.columns.values()
+            for array in (column.table, column.raw.addresses, column.marks)
+        ]
+        if where != self._where:
+            self._where = where
+            self._point()
+
+    def _point(self) -> None:
+        """Write down where everything is, for compiled code."""
+        row = self._row_context(self.rows.pos, None, self._broken)
+        self._contexts, self._staging = [], []
+        # Staging areas change places after every row, so there are two of everything.
+        for _ in range(2):
+            self._contexts.append(np.stack((row, *(column.context() for column in self.columns.values()))))
+            self._staging.append(
+                {
+                    key: (_shaped(column, column.now), _shaped(column, column.after))
+                    for key, column in self.columns.items()
+                }
+            )
+            for column in self.columns.values():
+                column.turn()
+        self._side = 0
+
+    def _enough(self) -> bool:
+        held = self.rows.filled * self.n_envs
+        return (
+            held >= PROBE_TRANSITIONS
+            or held * sum(c.layout.obs_bytes for c in self.columns.values()) >= PROBE_BYTES
+            or (self.rows.filled == self.rows.capacity and held >= 64)
+        )
+
+    def _hold_budget(self) -> None:
+        budget, folder = self.options.budget, self.options.spill
+        assert budget is not None
+        assert folder is not None
+        room = int(budget * (1 - READ_BACK))
+        while self.live_nbytes > room:
+            ordered = sorted(
+                self.columns.values(),
+                key=lambda c: (
+                    -max(c.raw.live_segments * c.raw.segment_bytes, c.log.live_segments * c.log.segment_bytes)
+                ),
+            )
+            for column in ordered:
+                raw, log = column.open_segments()
+                arenas = sorted(
+                    ((column.raw, raw), (column.log, log)), key=lambda a: -a[0].live_segments * a[0].segment_bytes
+                )
+                if any(arena.spill_oldest(folder, still_open) for arena, still_open in arenas):
+                    break
+            else:
+                return
+
+    # -- reading -----------------------------------------------------------------------------------------------------
+
+    def gather(
+        self,
+        slots: Ints,
+        envs: Ints,
+        out: Mapping[str, Array] | None,
+        after: Mapping[str, Array] | None,
+        later: Ints | None = None,
+    ) -> None:
+        """Fill batches: observations of ``slots`` and next observations of ``later`` (the same rows unless given)."""
+        with self.lock:
+            later = slots if later is None else later
+            if (
+                self.rows.filled < self.rows.capacity
+                and slots.size
+                and max(slots.max(), later.max()) >= self.rows.filled
+            ):
+                self._gather_unwritten(slots, envs, out, after, later)
+                return
+            for key, column in self.columns.items():
+                now = out[key] if out and key in out else None
+                then = after[key] if after and key in after else None
+                if now is not None or then is not None:
+                    self._gather(column, slots, later, envs, now, then)
+
+    def _gather_unwritten(
+        self, slots: Ints, envs: Ints, out: Mapping[str, Array] | None, after: Mapping[str, Array] | None, later: Ints
+    ) -> None:
+        """Rows never written read as zeros, as in a plain buffer."""
+        for rows, batch in ((slots, out), (later, after)):
+            written = np.flatnonzero(rows < self.rows.filled)
+            for key, target in (batch or {}).items():
+                part = np.empty((written.size, *target.shape[1:]), target.dtype)
+                given = {key: part}
+                self.gather(
+                    rows[written], envs[written], given if batch is out else None, given if batch is after else None
+                )
+                target[...] = 0
+                target[written] = part
+
+    def _gather(
+        self, column: Column, slots: Ints, later: Ints, envs: Ints, out: Array | None, after: Array | None
+    ) -> None:
+        n = slots.size
+        if not n:
+            return
+        none = np.zeros((1, 1), np.uint8)
+        now = as_bytes(out, n) if out is not None else none
+        then = as_bytes(after, n) if after is not None else none
+        want = (out is not None) | (2 if after is not None else 0)
+        order = np.arange(n)
+        if column.encoder is not None:
+            order = np.argsort(self.rows.units_of(slots, envs) + (envs << 40))
+        patch = np.zeros(n, np.uint8)
+
+        def piece(worker: int, lo: int, hi: int) -> int:
+            room = column.worker(worker)
+            return int(
+                kernels.gather(
+                    slots, later, envs, order, lo, hi, want, now, then, patch, column.geometry, *self.rows.arrays, self.rows.heads,
+                    self.rows.pos, column.table, column.raw.addresses, column.log.addresses, column.pattern_addresses, column.marks, room.scratch, room.work,
+                )
+            )  # fmt: skip
+
+        damaged = self._share(n, n * column.layout.obs_bytes * (1 + (want == 3)), piece)
+        if damaged >= 0:
+            raise AnalysisError(f"a stored block of row {int(slots[damaged])} is damaged and cannot be decoded")
+        if column.layout.depth > 1 and patch.any():
+            if out is not None:
+                column.patch(now, patch, 1, slots, envs)
+            if after is not None:
+                column.patch(then, patch, 2, later, envs)
+        if self.options.budget is not None:
+            self._forget_read_back(n * (2 if want == 3 else 1) * max(FAULT_BYTES, 2 * column.layout.block_bytes))
+
+    def _forget_read_back(self, nbytes: int) -> None:
+        assert self.options.budget is not None
+        self._read_back += nbytes
+        if self._read_back > self.options.budget * READ_BACK:
+            self._read_back = 0
+            for column in self.columns.values():
+                for arena in (column.raw, column.log):
+                    if arena.spill is not None:
+                        arena.spill.forget()
+
+    def _share(self, n: int, nbytes: int, piece: Callable[[int, int, int], int]) -> int:
+        """Run a gather in pieces, one a thread; the row that failed, or -1."""
+        threads = min(self._threads, max(1, nbytes // (SHARED_BYTES // 2)), n)
+        if threads == 1:
+            return piece(0, 0, n)
+        bounds = [n * i // threads for i in range(threads + 1)]
+        others: Sequence[Future[int]] = [
+            self._executor().submit(piece, i, bounds[i], bounds[i + 1]) for i in range(1, threads)
+        ]
+        return max(piece(0, 0, bounds[1]), *(other.result() for other in others))
+
+    def _executor(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._pool_pid != os.getpid():
+            self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="rlmem-gather")
+            self._pool_pid = os.getpid()
+        return self._pool
+
+    # -- accounting --------------------------------------------------------------------------------------------------
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes in RAM."""
+        return self.rows.nbytes + sum(column.nbytes for column in self.columns.values())
+
+    @property
+    def live_nbytes(self) -> int:
+        """Bytes in RAM less segments that are free to be used again."""
+        free = sum(
+            arena.nbytes - arena.addresses.nbytes - arena.live_segments * arena.segment_bytes
+            for column in self.columns.values() for arena in (column.raw, column.log)
+        )  # fmt: skip
+        return self.nbytes - free
+
+    @property
+    def reserved_nbytes(self) -> int:
+        """Bytes asked of the system."""
+        rows = self.rows.anchors.nbytes + self.rows.bits.nbytes
+        return rows + sum(column.reserved_nbytes for column in self.columns.values())
+
+    @property
+    def spilled_nbytes(self) -> int:
+        """Bytes on disk."""
+        return sum(column.spilled_nbytes for column in self.columns.values())
+
+    def clear(self) -> None:
+        """Forget every row; layouts and memory stay."""
+        with self.lock:
+            for column in self.columns.values():
+                column.clear()
+            self.rows.clear()
+            self._broken[:] = 1
+            self._started = False
+            self._room = 0
