@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from random import Random
@@ -33,11 +34,16 @@ ACTION_SPACES = (
 
 
 def examples(count: int) -> settings:
-    """So many examples, as slow as they are."""
+    """So many examples, as slow as they are; RLMEM_CONTRACT_SCALE=20 makes it twenty times as many."""
     slow = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.large_base_example]
     # what fails was built by chance; making its seed smaller makes it no simpler
     phases = (Phase.explicit, Phase.reuse, Phase.generate)
-    return settings(max_examples=count, deadline=None, suppress_health_check=slow, phases=phases)
+    return settings(
+        max_examples=count * int(os.environ.get("RLMEM_CONTRACT_SCALE", "1")),
+        deadline=None,
+        suppress_health_check=slow,
+        phases=phases,
+    )
 
 
 def chosen(build: Callable[[Random], T]) -> st.SearchStrategy[T]:

@@ -43,7 +43,7 @@ def test_next_observations_are_kept_once() -> None:
 def test_frames_are_kept_once() -> None:
     for layout in LAYOUTS:
         stacking = Stacking(layout=layout, frames=4)
-        plan = stack_plan(stacking, steps=2000, buffer_size=4000, pace=Pace(terminated=0.01, truncated=0.0))
+        plan = stack_plan(stacking, steps=1000, buffer_size=4000, pace=Pace(terminated=0.01, truncated=0.0))
         frame_bytes = int(np.prod(stacking.frame.shape))
         for options in ({}, {"stack": 4, "stack_axis": stacking.axis}):
             if options or "window" not in layout:  # windows are declared

@@ -17,7 +17,7 @@ from rlmem.sb3 import CompactReplayBuffer
 
 pytestmark = pytest.mark.truth
 
-SECONDS, SHAPE = 0.7, (4, 6, 6)
+SECONDS, SHAPE = 0.4, (4, 6, 6)
 
 
 def stack_of(number: int) -> np.ndarray:

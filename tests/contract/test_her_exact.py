@@ -82,7 +82,7 @@ def can_be_sampled(buffer: HerReplayBuffer) -> bool:
     norm=st.booleans(),
     cut=st.booleans(),
 )
-@examples(60)
+@examples(45)
 def test_hindsight_samples_are_those_of_sb3(
     plan: Plan, strategy: str, n_goals: int, infos: bool, codec: str, norm: bool, cut: bool
 ) -> None:

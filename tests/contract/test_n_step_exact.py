@@ -22,7 +22,7 @@ gammas = st.sampled_from((0.99, 1.0, 0.5, 0.0))
 @given(
     plan=plans(space=plain), n_steps=st.integers(2, 12), gamma=gammas, codec=st.sampled_from(CODECS), norm=st.booleans()
 )
-@examples(60)
+@examples(40)
 def test_n_step_samples_are_those_of_sb3(plan: Plan, n_steps: int, gamma: float, codec: str, norm: bool) -> None:
     ours = CompactReplayBuffer(**plan.common, n_steps=n_steps, gamma=gamma, codec=codec)
     theirs = NStepReplayBuffer(**plan.common, n_steps=n_steps, gamma=gamma)
@@ -36,7 +36,7 @@ def test_n_step_samples_are_those_of_sb3(plan: Plan, n_steps: int, gamma: float,
 @given(
     plan=plans(space=named), n_steps=st.integers(2, 9), gamma=gammas, codec=st.sampled_from(CODECS), norm=st.booleans()
 )
-@examples(40)
+@examples(25)
 def test_n_step_works_over_dict(plan: Plan, n_steps: int, gamma: float, codec: str, norm: bool) -> None:
     assert isinstance(plan.observation_space, spaces.Dict)
     ours = CompactReplayBuffer(**plan.common, n_steps=n_steps, gamma=gamma, codec=codec)

@@ -58,7 +58,7 @@ def checked(plan: Plan, ours: Any, theirs: Any, *, env: Any = None) -> None:
 @example(plan=PLAIN, codec="zstd")
 @example(plan=replace(PLAIN, buffer_size=1, n_envs=1, steps=9), codec="none")
 @example(plan=replace(PLAIN, buffer_size=3, n_envs=5, steps=9), codec="lz4")
-@examples(110)
+@examples(90)
 def test_every_sample_is_the_one_sb3_gives(plan: Plan, codec: str) -> None:
     ours, theirs = CompactReplayBuffer(**plan.common, codec=codec), reference(plan)
     checked(plan, ours, theirs)
@@ -67,14 +67,14 @@ def test_every_sample_is_the_one_sb3_gives(plan: Plan, codec: str) -> None:
 
 
 @given(plan=plans(), codec=st.sampled_from(CODECS), reward=st.booleans())
-@examples(35)
+@examples(30)
 def test_normalised_samples_too(plan: Plan, codec: str, reward: bool) -> None:
     ours, theirs = CompactReplayBuffer(**plan.common, codec=codec), reference(plan)
     checked(plan, ours, theirs, env=normalizer(plan, reward=reward))
 
 
 @given(plan=plans(space=plain, steps=lambda rng: rng.randint(1, 400)), resets=st.integers(1, 3))
-@examples(25)
+@examples(15)
 def test_a_reset_buffer_starts_again(plan: Plan, resets: int) -> None:
     ours, theirs = CompactReplayBuffer(**plan.common), reference(plan)
     for number in range(resets + 1):
@@ -139,9 +139,7 @@ def test_wide_numbers_are_rounded_as_sb3_rounds_them() -> None:
     assert_same_rows(ours, theirs)
 
 
-@pytest.mark.parametrize(
-    "flag", [bool, int, float, np.bool_, lambda flag: np.array([flag]), lambda flag: np.float32(flag)]
-)
+@pytest.mark.parametrize("flag", [bool, int, float, np.bool_, lambda flag: np.array([flag]), np.float32])
 def test_flags_come_in_any_type(flag: Any) -> None:
     plan = replace(VECTOR, n_envs=1, pace=Pace(terminated=0.1, truncated=0.2))
     ours, theirs = CompactReplayBuffer(**plan.common), reference(plan)

@@ -57,7 +57,7 @@ def checked(plan: Plan, sizes: list[int], codec: str) -> None:
 
 
 @given(plan=plans(), sizes=st.lists(st.integers(1, 900), min_size=1, max_size=4), codec=st.sampled_from(CODECS))
-@examples(40)
+@examples(30)
 def test_the_newest_are_kept(plan: Plan, sizes: list[int], codec: str) -> None:
     checked(plan, sizes, codec)
 
@@ -67,7 +67,7 @@ def test_the_newest_are_kept(plan: Plan, sizes: list[int], codec: str) -> None:
     sizes=st.lists(st.integers(1, 900), min_size=1, max_size=3),
     codec=st.sampled_from(CODECS),
 )
-@examples(25)
+@examples(18)
 def test_the_newest_stacks_are_kept(stacking: Stacking, sizes: list[int], codec: str) -> None:
     checked(stack_plan(stacking, steps=800, buffer_size=500), sizes, codec)
 

@@ -96,13 +96,13 @@ def compared(plan: Plan, buffers: tuple[Any, Any], batch: int | None, *, recurre
 
 
 @given(plan=rollout_plans, batch=batches, codec=st.sampled_from(CODECS))
-@examples(60)
+@examples(40)
 def test_rollouts_are_those_of_sb3(plan: Plan, batch: int | None, codec: str) -> None:
     compared(plan, pair(plan, codec=codec), batch, recurrent=False)
 
 
 @given(plan=rollout_plans, batch=batches, codec=st.sampled_from(CODECS))
-@examples(50)
+@examples(30)
 def test_recurrent_rollouts_are_those_of_sb3_contrib(plan: Plan, batch: int | None, codec: str) -> None:
     compared(plan, recurrent_pair(plan, codec=codec), batch, recurrent=True)
 
@@ -114,7 +114,7 @@ def test_recurrent_rollouts_are_those_of_sb3_contrib(plan: Plan, batch: int | No
     n_envs=st.integers(1, 3),
     codec=st.sampled_from(CODECS),
 )
-@examples(40)
+@examples(30)
 def test_stacked_rollouts_too(stacking: Stacking, named: bool, recurrent: bool, n_envs: int, codec: str) -> None:
     plan = stack_plan(stacking, named=named, n_envs=n_envs, steps=70)
     compared(plan, (recurrent_pair if recurrent else pair)(plan, codec=codec), 16, recurrent=recurrent)

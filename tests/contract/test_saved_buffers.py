@@ -106,7 +106,7 @@ def test_a_buffer_goes_on_after_a_round_trip(plan: Plan, codec: str, way: Callab
 
 
 @given(plan=plans(), codec=st.sampled_from(CODECS), cut=st.floats(0, 1))
-@examples(40)
+@examples(30)
 def test_any_buffer_goes_on_after_pickling(plan: Plan, codec: str, cut: float) -> None:
     ours, theirs = CompactReplayBuffer(**plan.common, codec=codec), reference(plan)
     steps = list(plan.play())

@@ -16,7 +16,7 @@ LAYERS = (
     ("quantity", "spaces", "layers", "fields", "spec", "ledger", "findings", "plan", "schedule", "run_schema"),
     ("model",),
     ("buffers",),
-    ("sb3",),  # what binds them to a framework
+    ("sb3", "torchrl"),  # what binds them to a framework
     ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
     ("planner",),
     ("trace", "runner", "programs"),
@@ -31,7 +31,7 @@ MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in R
 ABROAD = {module for module in MODULES if module.split("/")[0] in {"agent", "programs"}}
 #: The stores, and what binds them to a framework: nobody imports these unasked.
 STORES = {module for module in MODULES if module.split("/")[0] == "buffers"}
-BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3"}}
+BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3", "torchrl"}}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
     "torch": {"measure/probe_runtime"} | ABROAD | BINDINGS,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import errno
 import mmap
@@ -116,6 +117,19 @@ def check_spill(folder: str | os.PathLike[str], mounts: Path = Path("/proc/mount
         raise UsageError(f"spill={str(folder)!r} is in RAM (tmpfs): name a folder on a disk")
 
 
+def _mapped(size: int) -> mmap.mmap:
+    """Memory straight from the system: resident page by page as it is written, and given back whole.
+
+    The C library would keep freed pieces, and numpy asks for huge pages, which makes a small store megabytes larger.
+    """
+    region = mmap.mmap(-1, size)
+    advice = "MADV_HUGEPAGE" if size >= EXTENT_BYTES else "MADV_NOHUGEPAGE"
+    if hasattr(mmap, advice):
+        with contextlib.suppress(OSError):  # a kernel without huge pages
+            region.madvise(getattr(mmap, advice))
+    return region
+
+
 class Arena:
     """Segments of one size. Resident is what was ever written; reserved is what was asked of the system."""
 
@@ -124,10 +138,14 @@ class Arena:
         self._per_extent = max(1, extent_bytes // segment_bytes)
         self._extents: list[npt.NDArray[np.uint8]] = []
         self._homes: list[int] = []
+        self._regions: list[mmap.mmap | None] = []
         self._places: deque[int] = deque()
+        self._dropped: set[int] = set()
         self._touched = 0
         self._names: deque[int] = deque()
         self.addresses = np.zeros(16, np.int64)
+        #: Counts the times the addresses moved.
+        self.version = 0
         self._place_of: dict[int, int] = {}
         self._slot_of: dict[int, int] = {}
         self.order: deque[int] = deque()
@@ -136,7 +154,7 @@ class Arena:
     @property
     def nbytes(self) -> int:
         """Bytes in RAM that have been handed out at least once."""
-        return self._touched * self.segment_bytes + self.addresses.nbytes
+        return (self._touched - len(self._dropped)) * self.segment_bytes + self.addresses.nbytes
 
     @property
     def reserved_nbytes(self) -> int:
@@ -155,7 +173,9 @@ class Arena:
             grown = np.zeros(self.addresses.size * 2, np.int64)
             grown[: self.addresses.size] = self.addresses
             self.addresses = grown
+            self.version += 1
         place = self._places.popleft() if self._places else self._fresh_place()
+        self._dropped.discard(place)
         self._place_of[name] = place
         self.addresses[name] = self._homes[place]
         self.order.append(name)
@@ -164,9 +184,11 @@ class Arena:
     def _fresh_place(self) -> int:
         place = self._touched
         if place == len(self._homes):
-            extent = np.empty(self._per_extent * self.segment_bytes, np.uint8)
+            region = _mapped(self._per_extent * self.segment_bytes)
+            extent = np.frombuffer(region, np.uint8)
             start = extent.__array_interface__["data"][0]
             self._extents.append(extent)
+            self._regions += [region] * self._per_extent
             self._homes += [start + i * self.segment_bytes for i in range(self._per_extent)]
         self._touched += 1
         return place
@@ -182,6 +204,16 @@ class Arena:
             self.order.popleft()
         else:
             self.order.remove(name)
+
+    def trim(self) -> None:
+        """Give the pages of free segments back to the system."""
+        for place in set(self._places) - self._dropped:
+            region = self._regions[place]
+            if region is not None and hasattr(mmap, "MADV_DONTNEED"):
+                start = self._homes[place] - np.frombuffer(region, np.uint8).__array_interface__["data"][0]
+                if start % mmap.PAGESIZE == 0 and self.segment_bytes % mmap.PAGESIZE == 0:
+                    region.madvise(mmap.MADV_DONTNEED, start, self.segment_bytes)
+                    self._dropped.add(place)
 
     def data(self, name: int) -> npt.NDArray[np.uint8]:
         """The bytes of a segment, in RAM or on disk. They stay where they are: hold the arena as long as the array."""
@@ -201,6 +233,7 @@ class Arena:
         for place, (name, array) in enumerate(given):
             self._extents.append(array)
             self._homes.append(array.__array_interface__["data"][0])
+            self._regions.append(None)
             self._place_of[name] = place
             self.addresses[name] = self._homes[place]
             self.order.append(name)

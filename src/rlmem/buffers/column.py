@@ -50,9 +50,11 @@ class Column:
         n_envs = rows.n_envs
         self.raw = Arena(_round_up(max(layout.block_bytes, 1), PAGE if layout.block_bytes >= PAGE else 64),
                          extent_bytes=self._extent(layout, rows))  # fmt: skip
-        self.log = Arena(_round_up(max(LOG_BYTES, layout.block_bytes), PAGE), extent_bytes=8 << 20)
+        self.log = Arena(_round_up(max(LOG_BYTES, layout.block_bytes), PAGE), extent_bytes=4 << 20)
         self.geometry = layout.geometry(ring=4)
         self.table = np.zeros((n_envs, 4, 2), np.int64)
+        #: Counts the times the table moved.
+        self.version = 0
         #: The oldest block kept and the newest one opened, for each env; before the first unit there is none.
         self.first = np.full(n_envs, -1, np.int64)
         self.opened = np.full(n_envs, -1, np.int64)
@@ -78,7 +80,7 @@ class Column:
 
     @staticmethod
     def _extent(layout: Layout, rows: Rows) -> int:
-        return min(EXTENT_BYTES, max(rows.capacity * rows.n_envs * layout.unit_bytes // 8, layout.block_bytes))
+        return min(EXTENT_BYTES, max(rows.capacity * rows.n_envs * layout.unit_bytes // 16, layout.block_bytes))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -97,11 +99,10 @@ class Column:
         else:
             self.now, self.last = self.last, self.now
 
-    def prepare(self, starts: Ints, per_row: int) -> int:
-        """Open blocks for the next row and some after it; seal full ones; free those nobody needs.
+    def prepare(self, starts: Ints, per_row: int) -> None:
+        """Open blocks for the next row; seal full ones; free those nobody needs.
 
-        ``starts`` is for each env the last unit written, or the next one where rows are single units. The answer is how
-        many rows can be written before this has to be called again.
+        ``starts`` is for each env the last unit written, or the next one where rows are single units.
         """
         k = self.layout.block
         oldest = self._oldest_units()
@@ -115,17 +116,28 @@ class Column:
                 self.sealed[env] += 1
                 self._seal(env, int(self.sealed[env]))
             if oldest is not None:
-                while self.first[env] < min(oldest[env] // k, self.sealed[env] + 1):
-                    self._free(env, int(self.first[env]))
-                    self.first[env] += 1
-            # A row writes its next observation, and its own where an episode ended; or a single unit. The next block is
-            # opened before this one is quite full, so that this is not called for every last row of it.
-            while self.opened[env] < (start + per_row + k // 4) // k:
+                self._release(env, int(oldest[env]) // k)
+            # A row writes its next observation, and its own where an episode ended; or a single unit.
+            while self.opened[env] < (start + per_row) // k:
                 self._open(env, int(self.opened[env]) + 1)
         if self.layout.depth > 1 and oldest is not None:
             self._prune(oldest)
-        ends = (self.opened + 1) * k
-        return int((((ends - 1 - starts) // 2) if per_row == 2 else ends - np.maximum(starts, 0)).min())
+
+    def _release(self, env: int, block: int) -> None:
+        """Free an env's blocks before one."""
+        while self.first[env] < min(block, self.sealed[env] + 1):
+            self._free(env, int(self.first[env]))
+            self.first[env] += 1
+
+    def shrink(self) -> None:
+        """Free what no row needs and give its memory back."""
+        oldest = self._oldest_units()
+        if oldest is not None:
+            for env in range(self.rows.n_envs):
+                self._release(env, int(oldest[env]) // self.layout.block)
+            self._prune(oldest)
+        self.raw.trim()
+        self.log.trim()
 
     def _oldest_units(self) -> Ints | None:
         """The first unit of each env that is still needed."""
@@ -156,6 +168,7 @@ class Column:
                 blocks = np.arange(self.first[env], self.opened[env] + 1)
                 self.table[env, blocks % size] = old[env, blocks % old.shape[1]]
         self.geometry[codec.RING] = size
+        self.version += 1
 
     def _seal(self, env: int, block: int) -> None:
         """A block is full: find it constant, code it, or leave it."""
@@ -254,7 +267,7 @@ class Column:
         for place, array in (
             (kernels.NOW, self.now), (kernels.AFTER, self.after), (kernels.LAST, self.last), (kernels.GEO, self.geometry),
             (kernels.TABLE, self.table), (kernels.SEGMENTS, self.raw.addresses), (kernels.MARKS, self.marks),
-            (kernels.TOPS, self.tops), (kernels.ASIDE, self.aside),
+            (kernels.TOPS, self.tops), (kernels.ASIDE, self.aside), (kernels.OPENED, self.opened),
         ):  # fmt: skip
             line[place] = array.__array_interface__["data"][0]
         return line

@@ -30,6 +30,7 @@ from rlmem.buffers.native import (
     compiled,
     copy_bytes,
     count_bits,
+    fetch_ahead,
     fill_zero,
     inlined,
     read_byte,
@@ -42,9 +43,11 @@ ZEROS, REPEAT, PREFIX, CHAINED = range(4)
 #: A row's mark: frames of history in the stream (12 bits), what stands before them, and the same for its next observation.
 AGE_BITS = 12
 MAX_DEPTH = 1 << AGE_BITS
+#: How many samples ahead memory is asked for, and at most how much of each.
+AHEAD, AHEAD_BYTES = 4, 4096
 #: Positions in the first line of what ``commit`` takes, and in the line of a column.
-N_ENVS, POS, PAIRED, STARTED, NUMBERED, BROKEN, UNITS, HEADS, ANCHORS, BITS, OLD_ANCHORS, OLD_BITS, WORDS = range(13)
-NOW, AFTER, LAST, SIZE, GEO, TABLE, SEGMENTS, SEGMENT_COUNT, MARKS, MARK_COUNT, TOPS, ASIDE = range(12)
+N_ENVS, STATE, PAIRED, SLOT, NUMBERED, BROKEN, UNITS, HEADS, ANCHORS, BITS, OLD_ANCHORS, OLD_BITS, WORDS = range(13)
+NOW, AFTER, LAST, SIZE, GEO, TABLE, SEGMENTS, SEGMENT_COUNT, MARKS, MARK_COUNT, TOPS, ASIDE, OPENED = range(13)
 CONTEXT = 13
 
 
@@ -217,20 +220,31 @@ def _number(pos: int, broken: Any, units: Any, row: Any) -> None:
 
 
 @compiled(int64(int64[:, ::1]))
-def commit(ctx: Ints) -> int:
-    """Write the row that is waiting in the columns' staging areas. The answer is not 0 when frames have to be kept aside.
+def commit(ctx: Ints) -> int:  # noqa: PLR0912 (one call a row is the point)
+    """Write the row that is waiting in the columns' staging areas.
+
+    The answer is -1, and nothing was written, when a block has to be opened first; above 0 when frames have to be kept aside.
 
     Everything comes by address in one array, a line for the row and one for each column: a call with twenty arrays would
     spend more time on unpacking them than on a row of a small observation.
     """
     row = ctx[0]
-    n_envs, pos, paired = row[N_ENVS], row[POS], row[PAIRED]
+    n_envs, paired, numbered = row[N_ENVS], row[PAIRED], row[NUMBERED]
     broken = carray(at(row[BROKEN]), (n_envs,), np.uint8)
     units = carray(at(row[UNITS]), (n_envs,), np.int64)
-    if row[NUMBERED] == 0:
-        if paired and row[STARTED]:
+    state = carray(at(row[STATE]), (4,), np.int64)
+    pos = row[SLOT] if numbered else state[0]
+    if not numbered:
+        heads = carray(at(row[HEADS]), (n_envs,), np.int64)
+        for c in range(1, ctx.shape[0]):
+            block = carray(at(ctx[c, GEO]), (GEOMETRY,), np.int64)[K]
+            opened = carray(at(ctx[c, OPENED]), (n_envs,), np.int64)
             for env in range(n_envs):
-                broken[env] = 0
+                if max(heads[env] + (2 if paired else 0), 0) // block > opened[env]:
+                    return -1
+        for env in range(n_envs):
+            broken[env] = 0 if state[2] else 1
+        if paired and state[2]:
             for c in range(1, ctx.shape[0]):
                 size = ctx[c, SIZE]
                 for env in range(n_envs):
@@ -259,6 +273,10 @@ def commit(ctx: Ints) -> int:
                 )
             flags[env] = flag
             aside |= flag
+    if not numbered:
+        state[0] = pos + 1 if pos + 1 < state[3] else 0
+        state[1] = min(state[1] + 1, state[3])
+        state[2] = 1
     return aside
 
 
@@ -336,6 +354,18 @@ def _build(
     return state
 
 
+@inlined
+def _ask_ahead(env: int, unit: int, g: Any, table: Any, raw: Any) -> None:
+    """Fetch the beginning of a raw unit and of the next one; further on the processor looks ahead by itself."""
+    block = unit // g[K]
+    slot = block % g[RING]
+    if (table[env, slot, 1] >> 40) & 7 == RAW:
+        entry = table[env, slot, 0]
+        start = raw[entry >> 32] + (entry & 0xFFFFFFFF) + (unit - block * g[K]) * g[UNIT]
+        for line in range(0, min(2 * g[UNIT], AHEAD_BYTES), 64):
+            fetch_ahead(start + line)
+
+
 @compiled(
     int64(
         int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, int64, uint8[:, ::1], uint8[:, ::1], uint8[::1],
@@ -343,7 +373,7 @@ def _build(
         int64[:, :, ::1], int64[::1], int64[::1], int64[::1], uint16[:, ::1], uint8[:, ::1], int64[::1],
     )
 )  # fmt: skip
-def gather(
+def gather(  # noqa: PLR0912 (observations and next ones, whole or stacked)
     slots: Ints, later: Ints, envs: Ints, order: Ints, lo: int, hi: int, want: int, out: Bytes, after: Bytes, patch: Bytes,
     g: Ints, anchors: Any, bits: Any, old_anchors: Any, old_bits: Any, heads: Ints, pos: int,
     table: Ints, raw: Ints, log: Ints, patterns: Ints, marks: Any, scratch: Bytes, work: Ints,
@@ -355,6 +385,10 @@ def gather(
     work[KEY], work[KEY + 1], work[TURN] = 0, 0, 0
     depth = g[DEPTH]
     for n in range(lo, hi):
+        if n + AHEAD < hi:
+            i = order[n + AHEAD]
+            unit = unit_of(envs[i], slots[i], anchors, bits, old_anchors, old_bits, heads[envs[i]], pos)
+            _ask_ahead(envs[i], unit, g, table, raw)
         i = order[n]
         env = envs[i]
         head = heads[env]

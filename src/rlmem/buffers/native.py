@@ -7,7 +7,9 @@ function comes in as an address as well, because a pointer bound at compile time
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from llvmlite import ir
@@ -16,14 +18,36 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+_said: list[bool] = []
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _BYTES = _I8.as_pointer()
 
 
 def compiled(signature: Any) -> Callable[[Function], Function]:
-    """Compile for one signature, without the GIL, kept on disk."""
-    return njit(signature, nogil=True, cache=True, boundscheck=False, error_model="numpy")
+    """Compile for one signature, without the GIL, kept on disk where there is a place to keep it."""
+
+    def decorate(function: Function) -> Function:
+        options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
+        try:
+            made = njit(cache=True, **options)(function)
+        except RuntimeError:  # numba found no folder it may write to
+            made = njit(**options)(function)
+        _say_once(made)
+        made.compile(signature)
+        made.disable_compile()
+        return made
+
+    return decorate
+
+
+def _say_once(dispatcher: Any) -> None:
+    """On a terminal, say why the first import on a machine takes a while."""
+    kept = getattr(dispatcher, "_cache", None)
+    index = Path(getattr(kept, "_cache_path", "") or "") / str(getattr(kept, "_index_name", ""))
+    if not _said and not index.is_file() and sys.stderr.isatty():
+        _said.append(True)
+        print("rlmem: compiling the buffers for this machine, once (about 15 s) …", file=sys.stderr)
 
 
 def inlined(function: Function) -> Function:
@@ -50,6 +74,21 @@ def copy_bytes(typing: Any, target: Any, source: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to, frm = (builder.inttoptr(arg, _BYTES) for arg in args[:2])
         cgutils.raw_memcpy(builder, to, frm, args[2], 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def fetch_ahead(typing: Any, address: Any) -> Any:
+    """Ask for a line of memory that will be read soon."""
+    signature = types.void(types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(ir.VoidType(), [_BYTES, _I32, _I32, _I32])
+        prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+        flags = [ir.Constant(_I32, n) for n in (0, 3, 1)]
+        builder.call(prefetch, [builder.inttoptr(args[0], _BYTES), *flags])
         return context.get_dummy_value()
 
     return signature, generate

@@ -60,6 +60,7 @@ def checksum(array: Array) -> int:
 
 def pack(store: Store) -> Packed:
     """Describe a store; hold its lock while the arrays are in use."""
+    store.settle()
     arrays: list[tuple[str, Array]] = [(f"rows.{name}", getattr(store.rows, name)) for name in ROWS]
     columns = []
     for index, (key, column) in enumerate(store.columns.items()):
@@ -69,9 +70,7 @@ def pack(store: Store) -> Packed:
         "capacity": store.rows.capacity,
         "n_envs": store.n_envs,
         "paired": store.paired,
-        "pos": store.rows.pos,
-        "filled": store.rows.filled,
-        "started": store._started,
+        "state": store.rows.state.tolist(),
         "probing": store.probing,
         "options": asdict(store.options),
         "columns": columns,
@@ -118,11 +117,11 @@ def unpack(packed: Packed) -> Store:
     arrays = iter(packed.arrays)
     for name in ROWS:
         setattr(store.rows, name, np.array(next(arrays)[1]))
-    store.rows.pos, store.rows.filled = d["pos"], d["filled"]
-    store._started, store.probing = d["started"], d["probing"]
-    store._broken[:] = 0 if d["started"] else 1
+    store.rows.state[:] = d["state"]
+    store.probing = d["probing"]
     for described in d["columns"]:
         store.columns[described["key"]] = _column(described, store, arrays)
+    store.relocated()
     return store
 
 

@@ -80,12 +80,33 @@ class Priorities:
     def sample(self, count: int, size: int, rng: Any) -> tuple[Ints, npt.NDArray[np.float32]]:
         """Indices drawn in proportion, one from each of ``count`` equal strata, and their weights (at most 1)."""
         total = float(self._tree[1])
-        masses = (np.arange(count) + rng.random_sample(count)) * (total / count)
+        masses = (np.arange(count) + rng.random(count)) * (total / count)
         found = np.empty(count, np.int64)
         _find(self._tree, self._leaves, masses, found)
         chances = self._tree[self._leaves + found] / total
         weights = (size * chances) ** -self.beta
         return found, (weights / weights.max()).astype(np.float32)
+
+    @property
+    def largest(self) -> float:
+        """The largest priority so far: what new transitions get."""
+        return self._largest
+
+    def values(self, indices: Ints) -> Floats:
+        """The weights of some transitions in the draw."""
+        return np.ascontiguousarray(self._tree[self._leaves + indices])
+
+    @classmethod
+    def of(cls, values: Floats, capacity: int, *, alpha: float, beta: float, largest: float) -> Priorities:
+        """A tree whose first transitions have these weights in the draw."""
+        made = cls(capacity, alpha=alpha, beta=beta)
+        made._largest = largest
+        _set(made._tree, made._leaves, np.arange(values.size), np.ascontiguousarray(values, np.float64))
+        return made
+
+    def moved(self, indices: Ints, capacity: int) -> Priorities:
+        """The same for another capacity, where these transitions become 0, 1, …"""
+        return Priorities.of(self.values(indices), capacity, alpha=self.alpha, beta=self.beta, largest=self._largest)
 
     def clear(self) -> None:
         """Forget every priority."""

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +17,7 @@ from rlmem.buffers.batch import Batches
 from rlmem.buffers.layout import Layout
 from rlmem.buffers.options import Options, check_dtype
 from rlmem.buffers.packing import Packed, pack, unpack
-from rlmem.buffers.priorities import Priorities, _set
+from rlmem.buffers.priorities import Priorities
 from rlmem.buffers.resizing import resized_rows
 from rlmem.buffers.store import Store
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
@@ -202,8 +201,7 @@ class Replay:
         """What follows from the rest, after making and after loading."""
         self._batches = Batches()
         self._places = {
-            # What is lossy is turned into what is stored before it gets here.
-            key: _Place(key or "the observation", (self.n_envs, *column.layout.shape), column.layout.dtype)
+            key: _Place(key or "the observation", (self.n_envs, *column.layout.shape), self._given[key].dtype)
             for key, column in self._store.columns.items()
         }
         self._field_places = {
@@ -226,28 +224,24 @@ class Replay:
             self._refuse_fields(fields)
         values = {name: place.fit(fields[name]) for name, place in self._field_places.items()}
         now, after = self._parts("obs", obs), self._parts("next_obs", next_obs)
-        # Everything has been looked at before anything is written: a wrong value must not harm the oldest row.
+        # Everything has been looked at before anything is written; and where the store refuses, the oldest row stays whole.
         with self._store.lock:
-            for key, (here, then) in self._store.staging.items():
-                here[...], then[...] = now[key], after[key]
             pos = self._store.rows.pos
+            self._store.add(now, after)
             for name, value in values.items():
                 self.fields[name][pos] = value
             if self.priorities is not None:
                 self.priorities.add(pos * self.n_envs, self.n_envs)
-            self._store.commit()
 
     def _parts(self, name: str, given: Any) -> dict[str, Array]:
         if ONLY in self._given:
             given = {ONLY: given}
         elif not isinstance(given, Mapping) or given.keys() != self._given.keys():
             raise UsageError(f"{name} has to be a dict of {', '.join(self._given)}")
-        if self._lossy:
-            given = {
-                key: self._lossy[key].encode(np.asarray(part)) if key in self._lossy else part
-                for key, part in given.items()
-            }
-        return {key: place.fit(given[key]) for key, place in self._places.items()}
+        parts = {key: place.fit(given[key]) for key, place in self._places.items()}
+        for key, codec in self._lossy.items():
+            parts[key] = codec.encode(parts[key])
+        return parts
 
     def _refuse_fields(self, given: Mapping[str, Any]) -> None:
         for name in given:
@@ -273,7 +267,7 @@ class Replay:
                 raise UsageError("there is nothing to sample yet: add something first")
             if self.priorities is None:
                 return self._gather(*np.divmod(rng.integers(0, len(self), batch_size), self.n_envs))
-            indices, weights = self.priorities.sample(batch_size, len(self), SimpleNamespace(random_sample=rng.random))
+            indices, weights = self.priorities.sample(batch_size, len(self), rng)
             return {**self._gather(*np.divmod(indices, self.n_envs)), "weights": weights, "indices": indices}
 
     def gather(self, rows: Any, envs: Any = 0) -> dict[str, Any]:
@@ -310,9 +304,8 @@ class Replay:
         return {"obs": self._decoded(now), "next_obs": self._decoded(after), **batch}
 
     def _arrays(self, name: str, n: int) -> dict[str, Array]:
-        return {
-            key: self._batches.array(f"{name}.{key}", (n, *p.shape[1:]), p.dtype) for key, p in self._places.items()
-        }
+        columns = self._store.columns.items()
+        return {key: self._batches.array(f"{name}.{key}", (n, *c.layout.shape), c.layout.dtype) for key, c in columns}
 
     def _decoded(self, batch: dict[str, Array]) -> Any:
         for key, codec in self._lossy.items():
@@ -363,7 +356,7 @@ class Replay:
                 self.fields[name][: kept.size] = value[kept]
             if self.priorities is not None:
                 lanes = (kept[:, None] * self.n_envs + np.arange(self.n_envs)).reshape(-1)
-                self.priorities = _moved(self.priorities, lanes, rows * self.n_envs)
+                self.priorities = self.priorities.moved(lanes, rows * self.n_envs)
 
     # -- saving ------------------------------------------------------------------------------------------------------
 
@@ -377,14 +370,14 @@ class Replay:
             for which, bound in (("low", kept.low), ("high", kept.high))
         ]
         if tree is not None:
-            arrays.append(("priorities", tree._tree[tree._leaves :][: len(self)]))
+            arrays.append(("priorities", tree.values(np.arange(len(self)))))
         description = {
             "kind": type(self).__name__,
             "observation": {key: spec.plain for key, spec in self._given.items()},
             "fields": {name: spec.plain for name, spec in self._fields.items()},
             "lossy": {key: str(kept.stored) for key, kept in self._lossy.items()},
             "n_steps": [self.n_steps, self.gamma],
-            "priorities": None if tree is None else [tree.alpha, tree.beta, tree._largest],
+            "priorities": None if tree is None else [tree.alpha, tree.beta, tree.largest],
             "rng": self._rng.bit_generator.state,
             "store": stored.description,
         }
@@ -405,7 +398,8 @@ class Replay:
         rows, self.fields = d["store"]["capacity"], {}
         for name, spec in self._fields.items():
             self.fields[name] = np.zeros((rows, self.n_envs, *spec.shape), spec.dtype)
-            self.fields[name][: d["store"]["filled"]] = next(arrays)[1]
+            kept = next(arrays)[1]
+            self.fields[name][: len(kept)] = kept
         self._lossy = {}
         for key, stored in d["lossy"].items():
             given = self._given[key].dtype
@@ -416,9 +410,9 @@ class Replay:
         self.priorities = None
         if d["priorities"] is not None:
             alpha, beta, largest = d["priorities"]
-            self.priorities = Priorities(rows * self.n_envs, alpha=alpha, beta=beta)
-            self.priorities._largest, values = largest, np.array(next(arrays)[1])
-            _set(self.priorities._tree, self.priorities._leaves, np.arange(values.size), values)
+            self.priorities = Priorities.of(
+                next(arrays)[1], rows * self.n_envs, alpha=alpha, beta=beta, largest=largest
+            )
         self._rng = np.random.default_rng()
         self._rng.bit_generator.state = d["rng"]
         self._store = unpack(Packed(d["store"], list(arrays)))
@@ -522,11 +516,3 @@ class Replay:
 def _lines(value: Array) -> Array:
     """One line for each transition."""
     return value.reshape(-1, *value.shape[2:])
-
-
-def _moved(old: Priorities, indices: Array, capacity: int) -> Priorities:
-    """The priorities of some transitions, as transitions 0, 1, …"""
-    made = Priorities(capacity, alpha=old.alpha, beta=old.beta)
-    made._largest = old._largest
-    _set(made._tree, made._leaves, np.arange(indices.size), np.ascontiguousarray(old._tree[old._leaves + indices]))
-    return made

@@ -24,5 +24,6 @@ def resized_rows(store: Store, capacity: int) -> None:
             marks[: kept.size] = column.marks[kept]
             column.marks = marks
         column.rows = made
+        column.shrink()
     store.rows = made
-    store._room, store._where = 0, []
+    store.relocated()

@@ -25,21 +25,24 @@ class Rows:
         self.old_bits = np.zeros(n_envs, np.uint64)
         #: The unit after each env's newest row: its next observation. The first row starts at unit 0.
         self.heads = np.full(n_envs, -1, np.int64)
-        self.pos = 0
-        self.filled = 0
+        #: Where the next row goes, how many are held, whether the last one can be continued; compiled code counts them on.
+        self.state = np.array([0, 0, 0, capacity], np.int64)
+
+    @property
+    def pos(self) -> int:
+        """The slot the next row goes to."""
+        return int(self.state[0])
+
+    @property
+    def filled(self) -> int:
+        """How many rows are held."""
+        return int(self.state[1])
 
     @property
     def nbytes(self) -> int:
         """Bytes written so far."""
         share = min(1.0, ((self.filled + 63) // 64) / self.anchors.shape[1])
         return int((self.anchors.nbytes + self.bits.nbytes) * share)
-
-    def step(self) -> None:
-        """The row is written: on to the next."""
-        self.pos += 1
-        self.filled = min(self.filled + 1, self.capacity)
-        if self.pos == self.capacity:
-            self.pos = 0
 
     def units_of(self, slots: Ints, envs: Ints) -> Ints:
         """The units of some rows."""
@@ -77,8 +80,8 @@ class Rows:
         breaks[: max(count - 1, 0)] = np.diff(units, axis=0) != 1
         shifts = np.arange(64, dtype=np.uint64)[None, :, None]
         self.bits[:] = (breaks.reshape(-1, 64, self.n_envs) << shifts).sum(axis=1, dtype=np.uint64).T
-        self.filled, self.pos = count, count % self.capacity
+        self.state[:3] = count % self.capacity, count, count > 0
 
     def clear(self) -> None:
         """Forget every row. Units go on counting."""
-        self.pos = self.filled = 0
+        self.state[:3] = 0

@@ -31,9 +31,9 @@ def recognise(before: npt.NDArray[np.generic], after: npt.NDArray[np.generic]) -
 
     Only steps that change count: a still picture follows itself in any way one likes.
     """
-    flat_before, flat_after = (a.reshape(len(a), -1) for a in (before, after))
-    if not before.size:
+    if not before.size or before.ndim < 2:
         return None
+    flat_before, flat_after = (a.reshape(len(a), -1) for a in (before, after))
     changed = np.flatnonzero((flat_before.view(np.uint8) != flat_after.view(np.uint8)).any(axis=1))
     if len(changed) < ENOUGH:
         return None

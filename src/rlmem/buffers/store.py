@@ -17,6 +17,7 @@ from rlmem.buffers.column import Column, as_bytes
 from rlmem.buffers.layout import Layout, raw_block
 from rlmem.buffers.options import Options
 from rlmem.buffers.rows import Rows
+from rlmem.buffers.writing import Writer
 from rlmem.errors import AnalysisError
 
 Array = npt.NDArray[Any]
@@ -28,12 +29,6 @@ SHARED_BYTES = 1 << 20
 READ_BACK = 1 / 8
 #: Linux maps 16 pages around one that is read from a file.
 FAULT_BYTES = 64 << 10
-
-
-def _shaped(column: Column, staging: Bytes) -> Array:
-    """A staging area as the observations it is for."""
-    layout = column.layout
-    return staging[:, : layout.obs_bytes].view(layout.dtype).reshape(len(staging), *layout.shape)
 
 
 class Store:
@@ -53,13 +48,6 @@ class Store:
         self.columns: dict[str, Column] = {}
         self.lock = threading.RLock()
         self.probing = False
-        self._broken = np.ones(n_envs, np.uint8)
-        self._units = np.zeros(n_envs, np.int64)
-        self._room = self._side = 0
-        self._where: list[int] = []
-        self._contexts: list[Ints] = []
-        self._staging: list[dict[str, tuple[Array, Array]]] = []
-        self._started = False
         self._read_back = 0
         self._threads = options.threads or min(
             4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -74,6 +62,10 @@ class Store:
             layout, decided = self._declared(key, layout)
             self.columns[key] = self._column(key, layout)
             self.probing |= not decided
+        self._writer = Writer(self)
+        #: Where the next row is to be put: key, observations, next observations; then ``commit``. Hold the lock over both.
+        self.staging = self._writer.staging
+        self.lend = self._writer.lend
         self.options.check_budget(sum(2 * c.layout.block_bytes + c.log.segment_bytes for c in self.columns.values()))
 
     # -- layout ------------------------------------------------------------------------------------------------------
@@ -142,7 +134,6 @@ class Store:
         envs, n = self._envs, self.n_envs
         lines, following = as_bytes(obs, len(obs)), as_bytes(after, len(after)) if self.paired else None
         before = np.full(n, -2, np.int64)
-        room = 0
         for row in range(self.rows.filled):
             slot = int(slots[row * n])
             units = self.rows.units_of(np.full(n, slot), envs)
@@ -151,107 +142,45 @@ class Store:
             if following is not None:
                 column.after[:] = following[row * n : (row + 1) * n]
                 broken = (units != before + 1).astype(np.uint8)
-            if not room:
-                room = column.prepare(units - broken if self.paired else units, 2 if self.paired else 1)
-            room -= 1
-            context = np.stack((self._row_context(slot, units, broken), column.context()))
-            if kernels.commit(context):
-                column.keep_aside(units)
-            column.turn()
+            self._writer.rewrite(column, slot, units, broken)
             before = units
         self.columns[key] = column
-        self._room, self._where = 0, []
-
-    def _row_context(self, pos: int, units: Ints | None, broken: Bytes) -> Ints:
-        """The first line of what ``kernels.commit`` takes; with ``units`` the row is numbered already."""
-        rows, line = self.rows, np.zeros(kernels.CONTEXT, np.int64)
-        line[kernels.N_ENVS], line[kernels.POS], line[kernels.PAIRED] = self.n_envs, pos, self.paired
-        line[kernels.NUMBERED], line[kernels.WORDS] = units is not None, rows.anchors.shape[1]
-        for place, array in (
-            (kernels.BROKEN, broken), (kernels.UNITS, self._units if units is None else units), (kernels.HEADS, rows.heads),
-            (kernels.ANCHORS, rows.anchors), (kernels.BITS, rows.bits), (kernels.OLD_ANCHORS, rows.old_anchors),
-            (kernels.OLD_BITS, rows.old_bits),
-        ):  # fmt: skip
-            line[place] = array.__array_interface__["data"][0]
-        return line
+        self._writer.reset()
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
     def add(self, obs: Mapping[str, Array], after: Mapping[str, Array] | None = None) -> None:
         """Write one row: arrays of ``(n_envs, *shape)``."""
         with self.lock:
-            if self._room <= 0:
-                self._prepare()
-            for key, (now, then) in self._staging[self._side].items():
+            for key, now, then in self.staging():
                 now[...] = obs[key]
                 if after is not None:
                     then[...] = after[key]
             self.commit()
 
-    @property
-    def staging(self) -> dict[str, tuple[Array, Array]]:
-        """Where the next row is to be put, by key: its observations and its next observations; then ``commit``.
-
-        Hold the lock over both. What is asked for here has room: blocks are opened before, not while writing.
-        """
-        if self._room <= 0:
-            self._prepare()
-        return self._staging[self._side]
-
     def commit(self) -> None:
         """Write the row that was put into the staging areas."""
-        context = self._contexts[self._side]
-        context[0, kernels.POS] = self.rows.pos
-        context[0, kernels.STARTED] = self._started
-        if kernels.commit(context):
-            for column in self.columns.values():
-                column.keep_aside(self._units)
-        for column in self.columns.values():
-            column.turn()
-        if not self.paired:
-            self._broken[:] = 0
-        self._side = 1 - self._side
-        self._started = True
-        self._room -= 1
-        self.rows.step()
+        self._writer.commit()
         if self.probing and self._enough():
+            self._writer.settle()
             self._probe()
 
-    def _prepare(self) -> None:
-        """Make room for more rows, and say again where everything is."""
+    def settle(self) -> None:
+        """Bring the columns' own arrays up to date, before they are read from outside."""
+        self._writer.settle()
+
+    def relocated(self) -> None:
+        """Rows or columns are new arrays: compiled code has to be told."""
+        self._writer.reset()
+
+    def before_more(self) -> None:
+        """Called now and then, before rows are written: the place to refuse, and to hold a budget."""
         if self._owner != os.getpid() and self.spilled_nbytes:
             raise AnalysisError(
                 "this buffer has spilled to a file of another process; it can be read here, not added to"
             )
-        per_row = 2 if self.paired else 1
-        self._room = min((column.prepare(self.rows.heads, per_row) for column in self.columns.values()), default=1)
         if self.options.budget is not None:
             self._hold_budget()
-        where = [
-            id(array)
-            for column in self.columns.values()
-            for array in (column.table, column.raw.addresses, column.marks)
-        ]
-        if where != self._where:
-            self._where = where
-            self._point()
-
-    def _point(self) -> None:
-        """Write down where everything is, for compiled code."""
-        row = self._row_context(self.rows.pos, None, self._broken)
-        self._contexts, self._staging = [], []
-        # Staging areas change places after every row, so there are two of everything.
-        for _ in range(2):
-            self._contexts.append(np.stack((row, *(column.context() for column in self.columns.values()))))
-            self._staging.append(
-                {
-                    key: (_shaped(column, column.now), _shaped(column, column.after))
-                    for key, column in self.columns.items()
-                }
-            )
-            for column in self.columns.values():
-                column.turn()
-        self._side = 0
 
     def _enough(self) -> bool:
         held = self.rows.filled * self.n_envs
@@ -419,6 +348,4 @@ class Store:
             for column in self.columns.values():
                 column.clear()
             self.rows.clear()
-            self._broken[:] = 1
-            self._started = False
-            self._room = 0
+            self._writer.reset()

@@ -22,6 +22,8 @@ from rlmem.sb3.views import ObservationView
 Array = npt.NDArray[Any]
 #: The single key of an observation that is not a Dict.
 ONLY = ""
+#: Observations at least this large are read where they are.
+LENT_BYTES = 4096
 
 
 def _leaf(key: str, space: spaces.Space[Any], shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:
@@ -51,26 +53,50 @@ class Observations:
         stored = {
             key: (shape, self.lossy[key].stored if key in self.lossy else dtype) for key, (shape, dtype) in keys.items()
         }
+        discrete = {key for key in keys if isinstance(space[key] if self.is_dict else space, spaces.Discrete)}
+        self._odd = discrete | set(self.lossy)
+        self._plain = not self.is_dict and not self._odd
         self.n_envs = n_envs
         self.store = Store(rows, stored, n_envs, options, paired=paired)
+        self._large = any(column.last.nbytes >= LENT_BYTES for column in self.store.columns.values())
         self.pin = pin
         self.batches = Batches(_pinned if pin else None)
 
     def add(self, obs: Any, after: Any = None) -> None:
         """Store one step of every env; the lock is the caller's."""
-        for key, (now, then) in self.store.staging.items():
-            self._put(key, now, obs if key is ONLY else obs[key])
-            if after is not None:
-                self._put(key, then, after if key is ONLY else after[key])
+        if self._plain and after is not None:
+            # The same as below for one key that needs nothing done to it: small observations come a hundred thousand a second.
+            ((_, now, then),) = self.store.staging()
+            if self._large and _as_it_is(obs, now):
+                self.store.lend(0, obs)
+            else:
+                now[...] = obs
+            then[...] = after
+            self.store.commit()
+            return
+        for index, (key, now, then) in enumerate(self.store.staging()):
+            first, second = (obs[key], after[key] if after is not None else None) if self.is_dict else (obs, after)
+            if key in self._odd:
+                first, second = (
+                    self._fitted(key, first, now),
+                    self._fitted(key, second, then) if second is not None else None,
+                )
+            # Assigned as SB3 assigns: numpy casts, and refuses what does not fit.
+            if second is None:
+                now[...] = first
+                continue
+            if now.nbytes >= LENT_BYTES and _as_it_is(first, now):
+                self.store.lend(index, first)
+            else:
+                now[...] = first
+            then[...] = second
         self.store.commit()
 
-    def _put(self, key: str, place: Array, value: Any) -> None:
-        """Assign as numpy does in SB3, with (n,) taken for (n, 1) as SB3 does for discrete spaces."""
+    def _fitted(self, key: str, value: Any, place: Array) -> Array:
+        """A discrete value of shape (n,) as (n, 1); a lossy one in its stored form."""
         if key in self.lossy:
-            value = self.lossy[key].encode(np.asarray(value))
-        if value.shape != place.shape and value.size == place.size:
-            value = value.reshape(place.shape)
-        place[...] = value
+            return self.lossy[key].encode(np.asarray(value))
+        return np.reshape(value, place.shape)
 
     def gather(
         self, slots: Array, envs: Array, later: Array | None = None, *, following: bool = True
@@ -97,6 +123,16 @@ class Observations:
         """Array-like views, for a Dict a dict of them."""
         views = {key: ObservationView(self.store, key, following=following, flat=flat) for key in self.store.columns}
         return views if self.is_dict else views[ONLY]
+
+
+def _as_it_is(value: Any, place: Array) -> bool:
+    """Whether a value has the very bytes that assigning it would give."""
+    return (
+        isinstance(value, np.ndarray)
+        and value.shape == place.shape
+        and value.dtype == place.dtype
+        and value.flags.c_contiguous
+    )
 
 
 def _pinned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:

@@ -133,7 +133,7 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
         self._current_ep_start[:] = 0
         self._count_all()
 
-    def _resized(self, old: int) -> None:
+    def _resized(self, order: Array) -> None:
         # Episodes are named by row numbers, and rows have moved: whole ones that are left are found again by their ends.
         self.ep_length[:] = 0
         held = self.buffer_size if self.full else self.pos
@@ -185,7 +185,7 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
                 batch["desired_goal"] = np.concatenate((batch["desired_goal"][:real], goals))
         if env is not None:
             obs, after = self._normalize_obs(obs, env), self._normalize_obs(after, env)
-        dones = (self._take(self.dones, flat) * (1 - self._take(self.timeouts, flat))).astype(np.float32).reshape(-1, 1)
+        dones = self._ends(flat)
         return DictReplayBufferSamples(
             observations=tensors(obs, self.device),
             actions=tensor(self.actions.reshape(-1, self.action_dim).take(flat, axis=0), self.device),

@@ -97,8 +97,8 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
         self._action_shape = (self.n_envs, self.action_dim)
         self.actions = np.zeros((*lines, self.action_dim), dtype=self._maybe_cast_dtype(action_space.dtype))
         self.rewards = np.zeros(lines, dtype=np.float32)
-        self.dones = np.zeros(lines, dtype=np.uint8)
-        self.timeouts = np.zeros(lines, dtype=np.uint8)
+        self.dones = np.zeros(lines, dtype=np.bool_)
+        self.timeouts = np.zeros(lines, dtype=np.bool_)
         self.priorities = Priorities(self.buffer_size * n_envs, alpha=alpha, beta=beta) if prioritized else None
 
     # -- SB3's own face ----------------------------------------------------------------------------------------------
@@ -124,8 +124,10 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
             self.rewards[pos] = reward
             self.dones[pos] = done
             if self.handle_timeout_termination:
-                cut = [info.get("TimeLimit.truncated", False) for info in infos]
-                self.timeouts[pos] = cut if any(cut) else 0
+                self.timeouts[pos] = 0
+                for env, info in enumerate(infos):
+                    if info.get("TimeLimit.truncated", False):
+                        self.timeouts[pos, env] = 1
             if self.priorities is not None:
                 self.priorities.add(pos * self.n_envs, self.n_envs)
             self.pos += 1
@@ -139,6 +141,11 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
         self._obs.store.clear()
         if self.priorities is not None:
             self.priorities.clear()
+
+    def _resized(self, order: Array) -> None:
+        if self.priorities is not None:
+            kept = (order[:, None] * self.n_envs + np.arange(self.n_envs)).reshape(-1)
+            self.priorities = self.priorities.moved(kept, self.buffer_size * self.n_envs)
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> Any:
         """A batch, drawn with the same random numbers as SB3's."""
@@ -179,9 +186,7 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
             later, dones, rewards, discounts = self._n_step(rows, envs, env)
         else:
             later, discounts = None, None
-            dones = (
-                (self._take(self.dones, flat) * (1 - self._take(self.timeouts, flat))).astype(np.float32).reshape(-1, 1)
-            )
+            dones = self._ends(flat)
             rewards = self._normalize_reward(self._take(self.rewards, flat).reshape(-1, 1), env)
         now, after = self._obs.gather(rows, envs, later)
         if env is not None:
@@ -197,6 +202,11 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
             rewards=tensor(rewards, self.device),
             **n_step,
         )
+
+    def _ends(self, flat: Array) -> Array:
+        """1 where an episode ended other than by a time limit."""
+        ended = self._take(self.dones, flat) & ~self._take(self.timeouts, flat)
+        return ended.astype(np.float32).reshape(-1, 1)
 
     @staticmethod
     def _take(values: Array, flat: Array) -> Array:

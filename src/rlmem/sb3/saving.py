@@ -130,10 +130,10 @@ class Saved:
             self.buffer_size = rows
             self.full = order.size == rows
             self.pos = order.size % rows
-            self._resized(old)
+            self._resized(order)
 
-    def _resized(self, old: int) -> None:
-        """For what depends on the number of rows otherwise."""
+    def _resized(self, order: Array) -> None:
+        """For what depends on the number of rows otherwise; ``order`` are the old rows that became 0, 1, …"""
 
     # -- accounting --------------------------------------------------------------------------------------------------
 
