@@ -8,10 +8,10 @@ SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth lint types docs bench accuracy clean
+.PHONY: help demo test unit truth lint types docs bench bench-buffers accuracy clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(VENV)/.core: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -69,6 +69,14 @@ bench: $(VENV)/.truth ## Start-up beside numpy's import, planning times, predict
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/peaks.py
+
+$(VENV)/.bench-buffers: $(VENV)/.truth
+	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,bench-buffers]'
+	@touch $@
+
+# Peers that pin old versions of what is here come alone. ONLY='pong:*' is a part; QUICK=1 a shorter run.
+bench-buffers: $(VENV)/.bench-buffers ## Every buffer beside SB3's own and its peers, on real data; writes docs/buffers.md
+	$(BIN)/python benchmarks/buffers.py --write-docs $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
 # The whole corpus takes hours; SHARD=1/6 is a part of it, ONLY='zoo:sac/*' are chosen entries, FRESH=1 does them again.
 accuracy: $(VENV)/.accuracy ## Plan and measure the corpus, write docs/accuracy.md (SHARD=1/6 for a part)

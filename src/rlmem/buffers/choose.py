@@ -18,21 +18,24 @@ if TYPE_CHECKING:
     from rlmem.buffers.column import Column
     from rlmem.buffers.options import Options
 
-#: Nanoseconds a byte, measured on one 2-core x86-64 machine (see docs/buffers.md): a plain buffer's fancy index and copy to
-#: torch, our gather, writing a decoded byte, reading a coded one, undoing each transform.
-PLAIN_NS, COPY_NS = 0.45, 0.12
-RAW_NS = {codec.LZ4: 0.12, codec.ZSTD: 0.16}
-CODED_NS = {codec.LZ4: 0.6, codec.ZSTD: 1.1}
+#: Nanoseconds a byte, measured on one 2-core x86-64 machine (docs/buffers.md): a plain buffer's fancy index and copy to
+#: torch, our gather, writing a decoded byte, undoing each transform; and reading a coded byte, by coder (Zstandard with
+#: matches, its Huffman stage alone).
+PLAIN_NS, COPY_NS, RAW_NS = 0.45, 0.16, 0.12
 UNDO_NS = {codec.LEFT: 0.40, codec.UP: 0.06, codec.PLANE: 0.06, codec.TIME: 0.06, codec.SHUFFLE: 0.5}
+LZ4_NS, ZSTD_NS, HUFFMAN_NS = 1.5, 7.0, 2.5
+#: What a transition costs beside its observation (action, reward, flags): sizes are compared with it included.
+OTHER_BYTES = 20
 #: Threads the model counts on; more only help.
 THREADS = 2
 #: Units tried, and the block sizes considered.
 SAMPLE_UNITS = 64
-BLOCKS = (1, 2, 4, 8, 16, 32)
+BLOCKS = (1, 2, 4, 6, 8, 12, 16, 32)
 #: A decoded block stays well inside a core's second-level cache.
 MOST_BLOCK_BYTES = 256 << 10
-#: Among choices this close in size the faster one wins; and a saving under a third is not worth sampling slower for.
-CLOSE, SAVING = 1.25, 0.67
+#: Among choices this close in size the faster one wins; where speed is given up for size, only among those next to equal.
+#: A saving under a third is not worth sampling slower for.
+CLOSE, NEXT_TO, SAVING = 1.25, 1.05, 0.67
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +54,8 @@ def sampling_speed(layout: Layout, method: Method | None, unit_bytes: float) -> 
     cost = wanted * COPY_NS / THREADS
     if method is not None:
         undo = sum(ns for bit, ns in UNDO_NS.items() if method.mask & bit)
-        block = layout.block_bytes * (RAW_NS[method.place] + undo) + unit_bytes * layout.block * CODED_NS[method.place]
+        coded = LZ4_NS if method.place == codec.LZ4 else ZSTD_NS if method.level else HUFFMAN_NS
+        block = layout.block_bytes * (RAW_NS + undo) + unit_bytes * layout.block * coded
         # An observation and the next one are depth + 1 units in a row.
         blocks = min(1 + layout.depth / layout.block, layout.depth + 1)
         cost += blocks * block / THREADS
@@ -72,19 +76,19 @@ def choose(options: Options, key: str, layout: Layout, sample: Bytes, rows: int)
     coders = tuple(coder for coder in coders if available[coder])
     tried = [_tried(candidate, method, sample) for candidate, method in _candidates(layout, coders, sample, rows)]
     if asked == "auto":
-        for floor, saving in ((1.0, SAVING), (options.speed, SAVING), (1.0, codec.WORTH)):
-            best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes])
+        for floor, saving, close in ((1.0, SAVING, CLOSE), (options.speed, SAVING, NEXT_TO), (1.5, codec.WORTH, CLOSE)):
+            best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes], close)
             if best:
                 return best
         return plain
     return _best(tried) or plain
 
 
-def _best(choices: list[Choice]) -> Choice | None:
+def _best(choices: list[Choice], close: float = CLOSE) -> Choice | None:
     if not choices:
         return None
-    smallest = min(choice.unit_bytes for choice in choices)
-    return max((c for c in choices if c.unit_bytes <= CLOSE * smallest), key=lambda c: c.speed)
+    most = close * (OTHER_BYTES + min(choice.unit_bytes for choice in choices))
+    return max((c for c in choices if OTHER_BYTES + c.unit_bytes <= most), key=lambda c: c.speed)
 
 
 def _candidates(layout: Layout, coders: tuple[int, ...], sample: Bytes, rows: int) -> Iterator[tuple[Layout, Method]]:
@@ -98,14 +102,22 @@ def _candidates(layout: Layout, coders: tuple[int, ...], sample: Bytes, rows: in
         sized = layout.with_block(block)
         for coder in coders:
             for mask in _good_masks(sized, coder, sample):
-                for level in (1, 3) if coder == codec.ZSTD and mask in (0, codec.TIME) else (1,):
+                for level in _levels(coder, mask):
                     yield sized, Method(place=coder, level=level, mask=mask)
+
+
+def _levels(coder: int, mask: int) -> tuple[int, ...]:
+    """Whole frames repeat themselves; differences of neighbouring pixels do not, and are only Huffman-coded."""
+    if coder == codec.LZ4 or mask == codec.SHUFFLE:
+        return (1,)
+    return (1, 3) if mask in (0, codec.TIME) else (0,)
 
 
 def _good_masks(layout: Layout, coder: int, sample: Bytes) -> list[int]:
     masks = list(_masks(layout))
     few = sample[: max(8, layout.block)]
-    sizes = {mask: _tried(layout, Method(place=coder, mask=mask), few).unit_bytes for mask in masks}
+    methods = {mask: Method(place=coder, level=_levels(coder, mask)[0], mask=mask) for mask in masks}
+    sizes = {mask: _tried(layout, method, few).unit_bytes for mask, method in methods.items()}
     return sorted(masks, key=lambda mask: sizes[mask])[:3]
 
 
@@ -161,11 +173,11 @@ class Watch:
         layout, place = column.layout, column.method.place
         tried: list[Choice] = []
         for mask in _masks(layout):
-            method = Method(place=place, level=column.method.level, mask=mask)
+            method = Method(place=place, level=_levels(place, mask)[0], mask=mask)
             size = column.encoder.encode(address, column.geometry, method) / layout.block
             tried.append(
                 Choice(layout=layout, method=method, unit_bytes=size, speed=sampling_speed(layout, method, size))
             )
-        best = _best([c for c in tried if c.speed >= self._options.speed])
+        best = _best([c for c in tried if c.speed >= self._options.speed], NEXT_TO)
         if best:
             column.method = best.method

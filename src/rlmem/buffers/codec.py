@@ -19,8 +19,8 @@ from numba import int64, uint8, void
 from rlmem.buffers import clib
 from rlmem.buffers.native import (
     call_lz4,
-    call_zstd_compress,
-    call_zstd_decompress,
+    call_zstd,
+    call_zstd_level,
     compiled,
     copy_bytes,
     inlined,
@@ -109,7 +109,7 @@ def decode(place: int, mask: int, address: int, size: int, g: Any, scratch: Any,
     total = g[K] * unit
     target = scratch[2] if mask & SHUFFLE else scratch[half]
     if place == ZSTD:
-        got = call_zstd_decompress(work[Z_DECODE], work[Z_DCTX], target.ctypes.data, total, address, size)
+        got = call_zstd(work[Z_DECODE], work[Z_DCTX], target.ctypes.data, total, address, size)
     else:
         got = call_lz4(work[L_DECODE], address, target.ctypes.data, size, total)
     if got != total:
@@ -156,7 +156,12 @@ def transform(address: int, mask: int, g: Ints, first: Bytes, second: Bytes) -> 
 
 @compiled(int64(int64, int64, uint8[::1], int64, uint8[::1], int64))
 def _zstd(function: int, context: int, source: Bytes, size: int, target: Bytes, level: int) -> int:
-    return call_zstd_compress(function, context, target.ctypes.data, target.size, source.ctypes.data, size, level)
+    return call_zstd_level(function, context, target.ctypes.data, target.size, source.ctypes.data, size, level)
+
+
+@compiled(int64(int64, int64, uint8[::1], int64, uint8[::1]))
+def _zstd_set(function: int, context: int, source: Bytes, size: int, target: Bytes) -> int:
+    return call_zstd(function, context, target.ctypes.data, target.size, source.ctypes.data, size)
 
 
 @compiled(int64(int64, uint8[::1], int64, uint8[::1]))
@@ -172,7 +177,10 @@ def decode_block(kind: int, address: int, size: int, g: Ints, scratch: Bytes, wo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """How a block is coded: the coder, its level and the transform before it."""
+    """How a block is coded: the coder, its level and the transform before it.
+
+    Level 0 of Zstandard is its Huffman stage alone.
+    """
 
     place: int
     level: int = 1
@@ -181,7 +189,7 @@ class Method:
     @property
     def name(self) -> str:
         """As shown to people: ``zstd-1 left+up``."""
-        coder = {STORED: "none", LZ4: "lz4", ZSTD: f"zstd-{self.level}"}[self.place]
+        coder = {STORED: "none", LZ4: "lz4", ZSTD: f"zstd-{self.level}" if self.level else "huffman"}[self.place]
         parts = [
             n
             for bit, n in ((LEFT, "left"), (UP, "up"), (PLANE, "plane"), (TIME, "time"), (SHUFFLE, "shuffle"))
@@ -202,9 +210,17 @@ class Encoder:
         self.output = np.empty(room, np.uint8)
         self._coders = clib.coders()
         library = clib.zstd()
-        self._context = library.ZSTD_createCCtx() if library else 0
-        if library:
-            weakref.finalize(self, library.ZSTD_freeCCtx, self._context)
+        self._contexts: dict[bool, int] = {}
+        self._library = library
+
+    def _context(self, literals: bool) -> int:
+        """A compression context, made when first needed."""
+        if literals not in self._contexts and self._library:
+            self._contexts[literals] = made = self._library.ZSTD_createCCtx()
+            weakref.finalize(self, self._library.ZSTD_freeCCtx, made)
+            if literals:
+                clib.literals_only(made)
+        return self._contexts.get(literals, 0)
 
     @property
     def nbytes(self) -> int:
@@ -215,8 +231,12 @@ class Encoder:
         """The size of the block at an address once coded; the bytes are at the start of ``output``."""
         size = int(geometry[K] * geometry[UNIT])
         transform(address, method.mask, geometry, self._first, self._second)
+        if method.place == ZSTD and method.level:
+            context = self._context(literals=False)
+            return int(_zstd(self._coders.zstd_compress, context, self._first, size, self.output, method.level))
         if method.place == ZSTD:
-            return int(_zstd(self._coders.zstd_compress, self._context, self._first, size, self.output, method.level))
+            context = self._context(literals=True)
+            return int(_zstd_set(self._coders.zstd_compress_set, context, self._first, size, self.output))
         return int(_lz4(self._coders.lz4_compress, self._first, size, self.output))
 
 

@@ -170,13 +170,13 @@ def _call(arguments: int, widths: tuple[ir.IntType, ...], result: ir.IntType) ->
 
 
 @intrinsic
-def call_zstd_decompress(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any) -> Any:
-    """``size_t ZSTD_decompressDCtx(ctx, dst, capacity, src, size)``."""
+def call_zstd(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any) -> Any:
+    """``size_t ZSTD_decompressDCtx(ctx, dst, capacity, src, size)``, and ``ZSTD_compress2`` with the same arguments."""
     return types.int64(*[types.int64] * 6), _call(5, (_I64,) * 5, _I64)
 
 
 @intrinsic
-def call_zstd_compress(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any, level: Any) -> Any:
+def call_zstd_level(typing: Any, f: Any, context: Any, to: Any, room: Any, frm: Any, size: Any, level: Any) -> Any:
     """``size_t ZSTD_compressCCtx(ctx, dst, capacity, src, size, int level)``."""
     return types.int64(*[types.int64] * 7), _call(6, (*(_I64,) * 5, _I32), _I64)
 
