@@ -157,7 +157,10 @@ class Benchmark:
                     row |= self._measure(workload, store, reference, facts, told)
                     row["status"] = "ok"
                 except duel.MissingError as error:
-                    row |= {"status": "not installed", "why": f"no module {error}; pip install {install}"}
+                    row |= {
+                        "status": "not installed",
+                        "why": f"no module {error}; {install} is in the bench-buffers extra",
+                    }
                 except duel.StoreError as error:
                     row |= {"status": "failed", "why": str(error)[:300]}
                     if reference and reference.process.poll() is not None:

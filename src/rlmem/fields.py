@@ -59,9 +59,21 @@ FIELDS: tuple[Field, ...] = (
     _field(
         "storage",
         "choice",
-        "What a store keeps per step: what the framework does, each frame once, or a stream once.",
-        choices=("plain", "frames-once", "stream"),
+        "What a store keeps: what the framework does (plain), or every observation and frame once: rlmem's compact buffers. "
+        "frames-once is the older name of compact; stream is compact for a `window` observation.",
+        choices=("plain", "compact", "frames-once", "stream"),
     ),
+    _field("codec", "choice", "Codec of a compact store.", choices=("none", "auto", "lz4", "zstd")),
+    _field(
+        "stacked", "counts", "Frames of the stacks that observations hold already, by key (`observation` for a Box)."
+    ),
+    _field("constant_keys", "texts", "Observation keys that never change: a compact store keeps nothing of them."),
+    _field(
+        "coded_bytes",
+        "ranges",
+        "Bytes of one stored observation (or frame) under the codec, by key: a number, or low, expected and high.",
+    ),
+    _field("spill_budget", "size", "Bytes of a compact store that stay in RAM; the rest goes to disk.", minimum=1),
     _field("optimize_memory_usage", "flag", "Store next observations inside the observation array."),
     _field("handle_timeout_termination", "flag", "Keep a timeout flag per transition."),
     _field("rollout.store", "choice", "How a rollout is kept.", choices=("array", "list-then-stack", "list-of-tuples")),
@@ -251,6 +263,28 @@ def _read_arrays(field: Field, value: Any) -> Any:
     return out
 
 
+def _read_counts(field: Field, value: Any) -> Any:
+    if not isinstance(value, Mapping):
+        raise SpecError(field.path, f"expected a mapping from names to counts, got {value!r}")
+    return {
+        str(key): _read_count(Field(path=f"{field.path}.{key}", kind="count", doc=""), n) for key, n in value.items()
+    }
+
+
+def _read_ranges(field: Field, value: Any) -> Any:
+    """Three ascending sizes by name; a single one is all three."""
+    if not isinstance(value, Mapping):
+        raise SpecError(field.path, f"expected a mapping from names to bytes, got {value!r}")
+    out: dict[str, tuple[int, ...]] = {}
+    for key, item in value.items():
+        sizes = item if isinstance(item, (list, tuple)) else [item] * 3
+        read = tuple(parse_size(size, minimum=0) for size in sizes)
+        if len(read) != 3 or list(read) != sorted(read):
+            raise SpecError(f"{field.path}.{key}", f"expected bytes, or low, expected and high bytes, got {item!r}")
+        out[str(key)] = read
+    return out
+
+
 def _read_settings(field: Field, value: Any) -> Any:
     if not isinstance(value, Mapping):
         raise SpecError(field.path, f"expected a mapping from names to values, got {value!r}")
@@ -280,6 +314,8 @@ _READERS = {
     "modules": _read_modules,
     "widths": _read_widths,
     "arrays": _read_arrays,
+    "counts": _read_counts,
+    "ranges": _read_ranges,
     "settings": _read_settings,
 }
 

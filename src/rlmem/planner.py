@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from rlmem.frameworks import predict, resolve
+from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
@@ -25,7 +25,13 @@ class Planner:
         ledger = predict(resolved, self.constants)
         if self.budget.unified:
             ledger = _unified(ledger)
-        plan = Plan(spec=resolved, budget=self.budget, ledger=ledger, peaks=ledger.peaks(self.budget.limits))
+        plan = Plan(
+            spec=resolved,
+            budget=self.budget,
+            ledger=ledger,
+            peaks=ledger.peaks(self.budget.limits),
+            notes=find_adapter(resolved).notes(resolved),
+        )
         if not findings:
             return plan
         # Rules change what was *asked for*, so that defaults which follow from it follow again.

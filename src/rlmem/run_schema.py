@@ -15,6 +15,7 @@ _LAYER = {
     "pattern": f"^({'|'.join(KINDS)})( .*)?$",
     "description": "such as 'conv2d 32 k8 s4' or 'relu'",
 }
+_RANGE = {"type": "array", "items": _SIZE, "minItems": 3, "maxItems": 3}
 _LAYERS = {"type": "array", "items": _LAYER}
 _WIDTHS = {"type": "array", "items": _COUNT}
 _SHAPE = {"type": "array", "items": {"type": "integer", "minimum": 1}}
@@ -61,6 +62,8 @@ _KINDS: dict[str, dict[str, Any]] = {
     "modules": {"type": "object", "additionalProperties": _LAYERS},
     "widths": {"anyOf": [_WIDTHS, {"type": "object", "additionalProperties": _WIDTHS}]},
     "arrays": {"type": "object"},
+    "counts": {"type": "object", "additionalProperties": _COUNT},
+    "ranges": {"type": "object", "additionalProperties": {"anyOf": [_SIZE, _RANGE]}},
     "settings": {"type": "object"},
 }
 

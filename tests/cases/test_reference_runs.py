@@ -78,8 +78,19 @@ class TestPidog:
     def test_dict_observations_get_the_next_obs_finding_with_half_the_observations_as_saving(self) -> None:
         made = plan("pidog-sac", ram_bytes=30 * 10**9)
         finding = next(f for f in made.findings if f.code == "MEM101")
-        assert finding.saves_bytes == pytest.approx(400_000 * 21_292, rel=0.01)
-        assert "DictReplayBuffer" in (finding.remedy or "")
+        assert finding.saves_bytes == pytest.approx(400_000 * 21_292, rel=0.05)
+        assert "replay_buffer_class=CompactReplayBuffer" in (finding.remedy or "")
+
+    def test_a_million_transitions_fit_in_24_gb_with_the_remedy_and_only_with_it(self) -> None:
+        made = plan("pidog-sac", "buffer_size=1M", ram_bytes=24 * 10**9)
+        assert made.verdict == "does-not-fit"
+        remedies = {f.code: f.remedy or "" for f in made.findings}
+        assert "as it is with CompactReplayBuffer: 20.9 GiB of 22.4 GiB" in remedies["MEM001"]
+        assert "it then fits: 20.9 GiB" in remedies["MEM101"]
+        assert plan("pidog-sac", "buffer_size=1M", "storage=compact", ram_bytes=24 * 10**9).verdict == "fits"
+        assert "buffer_size up to 1,300,000 fits" in next(
+            f.remedy or "" for f in plan("pidog-sac", ram_bytes=30 * 10**9).findings if f.code == "MEM101"
+        )
 
     def test_400k_fits_and_1m_does_not_in_30_gb(self) -> None:
         assert plan("pidog-sac", ram_bytes=30 * 10**9).verdict == "fits"

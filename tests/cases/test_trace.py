@@ -53,6 +53,46 @@ def make_model(device="auto"):
 if __name__ == "__main__":
     make_model().learn(5000)
 """
+ROBOT = """
+import gymnasium as gym
+import numpy as np
+from stable_baselines3 import SAC
+from stable_baselines3.common.env_util import make_vec_env
+KWARGS = {}
+
+class Robot(gym.Env):
+    observation_space = gym.spaces.Dict({
+        "image": gym.spaces.Box(0, 255, (64, 64, 3), np.uint8),
+        "vector": gym.spaces.Box(-10, 10, (12,), np.float32),
+        "off": gym.spaces.Box(0, 255, (36, 36, 1), np.uint8),
+    })
+    action_space = gym.spaces.Box(-1, 1, (3,), np.float32)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps, self.at = 0, self.np_random.uniform(10, 50, 2)
+        return self.see(), {}
+
+    def see(self):
+        y, x = np.mgrid[:64, :64]
+        image = np.stack([x * 2, y * 3, x + y], -1).astype(np.uint8)
+        image[(x - self.at[0]) ** 2 + (y - self.at[1]) ** 2 < 60] = 255
+        vector = self.np_random.standard_normal(12).astype(np.float32)
+        return {"image": image, "vector": vector, "off": np.zeros((36, 36, 1), np.uint8)}
+
+    def step(self, action):
+        self.steps += 1
+        self.at = np.clip(self.at + action[:2] * 2, 8, 56)
+        return self.see(), 0.0, False, self.steps >= 100, {}
+
+if __name__ == "__main__":
+    SAC("MultiInputPolicy", make_vec_env(Robot, n_envs=2), buffer_size=12_000, batch_size=32, **KWARGS).learn(50_000)
+"""
+COMPACT = ROBOT.replace(
+    "KWARGS = {}",
+    "from rlmem.sb3 import CompactReplayBuffer\nKWARGS = {'replay_buffer_class': CompactReplayBuffer}",
+)
+CODED = COMPACT.replace("Buffer}", "Buffer, 'replay_buffer_kwargs': {'codec': 'auto'}}")
 SUBPROC = """
 from stable_baselines3 import A2C
 from stable_baselines3.common.env_util import make_vec_env
@@ -113,15 +153,39 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
 
 @pytest.mark.parametrize(
     ("text", "within"),
-    [(SAC, 0.04), (IMAGES, 0.05), (SUBPROC, 0.05), (OWN, 0.05)],
-    ids=["sac", "images", "subproc", "own"],
+    [(SAC, 0.04), (IMAGES, 0.05), (SUBPROC, 0.05), (OWN, 0.05), (COMPACT, 0.04), (CODED, 0.04)],
+    ids=["sac", "images", "subproc", "own", "compact", "coded"],
 )
 def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within: float) -> None:
+    if "rlmem" in text:
+        pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
     point = measure_point(script(tmp_path, text), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120))
     assert point.status == "ok", point.note
     assert point.predicted is not None
     assert point.predicted["expected"] == pytest.approx(point.peak_bytes, rel=within)
     assert point.peak_bytes <= point.predicted["high"] * 1.02
+
+
+def test_a_sample_of_real_observations_says_what_a_codec_would_make_of_them(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
+    pytest.importorskip("zstandard")
+    run = try_out(tmp_path, script(tmp_path, ROBOT))
+    assert run.facts["sample"]["transitions"] >= 64
+    found = run.facts["sized"]
+    assert found["auto"]["off"]["constant"]
+    image = found["auto"]["image"]
+    assert 0 < image["low"] <= image["expected"] <= image["high"] < image["unit_bytes"] / 8
+    assert found["ends"] == pytest.approx(0.01, abs=0.01)
+
+
+def test_frames_of_a_stack_are_recognised_in_a_sample(tmp_path: Path) -> None:
+    pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
+    text = IMAGES.replace(
+        "make_vec_env(Camera, n_envs=2), n_steps=256", "VecFrameStack(make_vec_env(Camera, n_envs=2), 4), n_steps=1024"
+    )
+    text = "from stable_baselines3.common.vec_env import VecFrameStack\n" + text
+    run = try_out(tmp_path, script(tmp_path, text))
+    assert run.facts["sized"]["keys"]["observation"]["stack"] == 4
 
 
 def test_a_dry_run_leaves_no_log_checkpoint_or_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

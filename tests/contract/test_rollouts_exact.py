@@ -25,7 +25,7 @@ from rlmem.sb3 import CompactRecurrentRolloutBuffer, CompactRolloutBuffer
 pytestmark = pytest.mark.truth
 
 LAYERS, HIDDEN = 2, 3
-rollout_plans = plans(steps=lambda rng: rng.randint(1, 120))
+rollout_plans = plans(steps=lambda rng: rng.randint(1, 90))
 batches = st.one_of(st.none(), st.integers(9, 64))
 
 
@@ -102,7 +102,7 @@ def test_rollouts_are_those_of_sb3(plan: Plan, batch: int | None, codec: str) ->
 
 
 @given(plan=rollout_plans, batch=batches, codec=st.sampled_from(CODECS))
-@examples(30)
+@examples(20)
 def test_recurrent_rollouts_are_those_of_sb3_contrib(plan: Plan, batch: int | None, codec: str) -> None:
     compared(plan, recurrent_pair(plan, codec=codec), batch, recurrent=True)
 
@@ -114,7 +114,7 @@ def test_recurrent_rollouts_are_those_of_sb3_contrib(plan: Plan, batch: int | No
     n_envs=st.integers(1, 3),
     codec=st.sampled_from(CODECS),
 )
-@examples(30)
+@examples(20)
 def test_stacked_rollouts_too(stacking: Stacking, named: bool, recurrent: bool, n_envs: int, codec: str) -> None:
     plan = stack_plan(stacking, named=named, n_envs=n_envs, steps=70)
     compared(plan, (recurrent_pair if recurrent else pair)(plan, codec=codec), 16, recurrent=recurrent)

@@ -48,7 +48,7 @@ def checked(plan: Plan, **options: Any) -> tuple[Any, Any]:
     how=st.sampled_from(("auto", "declared", "axis left open", "wrong number", "none")),
     codec=st.sampled_from(CODECS),
 )
-@examples(80)
+@examples(60)
 def test_any_stack_comes_back_exact(plan: StackPlan, how: str, codec: str) -> None:
     ((key, stacking),) = plan.stacked.items()
     named = bool(key)

@@ -136,6 +136,14 @@ def test_every_value_of_a_preset_names_its_file_and_line(name: str) -> None:
         ("env.state", {"a": {}}, "expected a list"),
         ("env.state", {"a": "much"}, "not a size"),
         ("settings", [1], "mapping from names"),
+        ("stacked", 4, "mapping from names"),
+        ("stacked", {"image": 0}, "at least 1"),
+        ("coded_bytes", 5600, "mapping from names"),
+        ("coded_bytes", {"image": [1, 2]}, "low, expected and high"),
+        ("coded_bytes", {"image": [3, 2, 1]}, "low, expected and high"),
+        ("coded_bytes", {"image": "few"}, "not a size"),
+        ("spill_budget", 0, "at least 1"),
+        ("codec", "zip", "is not one of"),
     ],
 )
 def test_a_wrong_value_names_its_field(path: str, value: Any, problem: str) -> None:
@@ -159,6 +167,8 @@ def test_a_wrong_value_names_its_field(path: str, value: Any, problem: str) -> N
         ("env.bytes", "2MiB", 2 << 20),
         ("learning_starts", 0, 0),
         ("vec_env", "SubProc", "subproc"),
+        ("stacked", {"image": "4"}, {"image": 4}),
+        ("coded_bytes", {"image": "5kB", "v": [0, 10, 20]}, {"image": (5000, 5000, 5000), "v": (0, 10, 20)}),
         ("settings", {"n": 1, 2: [1, (2,)]}, {"n": 1, "2": [1, [2]]}),
         ("settings", {"inf": float("inf")}, {"inf": "inf"}),
     ],

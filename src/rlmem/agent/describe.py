@@ -1,6 +1,7 @@
 """A Stable-Baselines3 model in plain data: spaces, sizes, arrays, networks, settings."""
 
 from . import proc
+from .stores import describe_store, is_compact
 
 #: Settings that decide memory, by attribute name.
 SETTINGS = (
@@ -60,6 +61,8 @@ def describe_model(model, asked, device):
         buffer = getattr(model, name, None)
         if buffer is not None:
             buffers[name] = {"class": type(buffer).__name__, "arrays": arrays_of(buffer)}
+            if is_compact(buffer):
+                buffers[name]["store"] = describe_store(buffer)
     return {
         "algorithm": type(model).__name__,
         "bases": [cls.__name__ for cls in type(model).__mro__],

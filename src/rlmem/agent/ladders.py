@@ -2,13 +2,17 @@
 
 import time
 
+from . import stores
 from .describe import arrays_of
 from .filling import extend, fill
+from .sampling import Recorder, sample
 
 #: Two small batch sizes at which every op is recorded.
 RECORDED = (8, 16)
 #: Environment steps of the first, tiny collection.
 TINY = 16
+#: Steps a compact store is given for real before its rows are added again, and what a rollout's may take.
+REAL, KEPT = 1000, 8 << 20
 #: A step that may take longer than this may not end: what it would be extended from is recorded before it.
 RISKY_S = 2.0
 
@@ -42,6 +46,16 @@ class OffPolicy:
         kind = type(train_freq)
         unit = type(train_freq.unit)("step")
         first = not self.done and self.tries == 0
+        # Random actions: what a run begins with.
+        self.more = lambda steps: self.run.collect(
+            env,
+            train_freq=kind(steps, unit),
+            action_noise=action_noise,
+            callback=callback,
+            learning_starts=1 << 60,
+            replay_buffer=replay_buffer,
+            log_interval=log_interval,
+        )
         while True:
             steps = TINY if first else 1
             result = self.run.collect(
@@ -63,9 +77,28 @@ class OffPolicy:
             self.run.state.status("update")
             if self.run.fill_replay and not self.filled:
                 self.filled = True
-                fill(replay_buffer)
+                if stores.is_compact(replay_buffer):
+                    self.fill_compact(replay_buffer)
+                else:
+                    fill(replay_buffer)
                 self.run.state.phase("collect")
         return result
+
+    def fill_compact(self, buffer):
+        """Real steps first, for as long as they take a fifth of the time; then their rows again and again."""
+        run = self.run
+        until = 0.8 * run.time_left()
+        while not buffer.full and buffer.pos < REAL and run.time_left() > until:
+            self.more(TINY)
+        if not stores.fill(buffer, lambda: run.time_left() - 5.0):
+            share = 100.0 * buffer.pos / buffer.buffer_size
+            run.state.note("there was time to fill %.0f %% of the replay buffer" % share)
+
+    def sample(self):
+        """Some hundred transitions more, to see what they are like."""
+        if getattr(self, "more", None):
+            buffer = self.model.replay_buffer
+            sample(self.run, buffer, buffer.buffer_size, self.more)
 
     @staticmethod
     def ready(buffer):
@@ -155,7 +188,13 @@ class OnPolicy:
             steps = max(min(TINY, steps), min(steps, int(max(0.0, run.time_left()) * 0.4 / self.rate)))
         self.resize(steps)
         began = time.monotonic()
-        result = run.collect(env, callback, rollout_buffer, steps, *args, **kwargs)
+        rows = []
+        if steps < self.length and stores.is_compact(rollout_buffer):
+            with Recorder(rollout_buffer, calls=True, most=KEPT) as recorder:
+                result = run.collect(env, callback, rollout_buffer, steps, *args, **kwargs)
+            rows = recorder.rows
+        else:
+            result = run.collect(env, callback, rollout_buffer, steps, *args, **kwargs)
         if self.rounds:
             self.rate = max(1e-6, (time.monotonic() - began) / steps)
         if steps < self.length:
@@ -163,7 +202,10 @@ class OnPolicy:
                 "%d of %d steps of a rollout were stepped; the rest is filled with the same data" % (steps, self.length)
             )
             self.resize(self.length)
-            extend(rollout_buffer, self.length)
+            if rows:
+                stores.refill(rollout_buffer, rows, self.length)
+            else:
+                extend(rollout_buffer, self.length)
         run.state.phase("collect")
         run.state.status("update")
         return result
@@ -186,6 +228,18 @@ class OnPolicy:
         if self.rounds >= most + 2 * self.climbed or run.time_left() < 2 * seconds:
             self.finish()
 
+    def sample(self):
+        """Some hundred steps more, to see what they are like."""
+        if not hasattr(self, "more"):
+            return
+        model, (args, kwargs) = self.model, self.more
+
+        def collect(steps):
+            self.resize(min(steps, self.steps))
+            self.run.collect(model.env, self.callback, model.rollout_buffer, model.n_steps, *args, **kwargs)
+
+        sample(self.run, model.rollout_buffer, self.steps, collect)
+
     def samples(self):
         """Samples of a rollout now."""
         return self.length * self.model.n_envs
@@ -196,6 +250,8 @@ class OnPolicy:
         self.climbed = True
         envs = model.n_envs
         per_step = sum(row["nbytes"] for row in arrays_of(model.rollout_buffer)) / max(1, self.length)
+        if stores.is_compact(model.rollout_buffer):
+            per_step += stores.row_bytes(model.rollout_buffer)
         small = min(self.batch or self.samples(), self.samples())
         each = max(transient, 1 << 18) / small
         # A rollout and its flattened copy, beside the update's tensors.
@@ -278,6 +334,9 @@ class Other:
 
     def __init__(self, run):
         self.run, self.model = run, run.model
+
+    def sample(self):
+        """Nothing is stored."""
 
     def install(self):
         """Fewer candidates; each is evaluated for real."""

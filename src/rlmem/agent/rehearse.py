@@ -10,6 +10,7 @@ import time
 from . import proc
 from .describe import arrays_of, held, learner_bytes, networks, optimizers
 from .ladders import Done, OffPolicy, OnPolicy, Other
+from .stores import describe_store, is_compact
 
 #: Gradient steps after which the heap has settled; with fewer, QR-DQN and CrossQ were seen still growing.
 SETTLED = 40
@@ -55,6 +56,7 @@ class Rehearsed:
             pass
         if "buffers" not in self.facts:
             self.complete({})
+        part.sample()
 
     def arguments(self):
         """The script's own arguments of ``learn()``, without what reports, and with no end."""
@@ -83,6 +85,11 @@ class Rehearsed:
             name: arrays_of(getattr(model, name))
             for name in ("replay_buffer", "rollout_buffer")
             if getattr(model, name, None) is not None
+        }
+        self.facts["stores"] = {
+            name: describe_store(getattr(model, name))
+            for name in self.facts["buffers"]
+            if is_compact(getattr(model, name))
         }
         self.facts["phases"] = dict(self.state.facts["phases"])
 

@@ -20,6 +20,30 @@ class Refusal:
     severity: str = "error"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Swap:
+    """A store of rlmem's that can take the place of the framework's own: its name, and the change to a program."""
+
+    store: str
+    change: str
+    module: str = "rlmem.sb3"
+    #: The argument that carries its options, where there is one.
+    options: str | None = None
+
+    @property
+    def sentence(self) -> str:
+        """What to write."""
+        return f"from {self.module} import {self.store}; {self.change}"
+
+
+def _no_notes(spec: RunSpec) -> tuple[str, ...]:
+    return ()
+
+
+def _no_swap(spec: RunSpec) -> Swap | None:
+    return None
+
+
 def _nothing(spec: RunSpec) -> tuple[Refusal, ...]:
     return ()
 
@@ -34,3 +58,7 @@ class Adapter:
     resolve: Callable[[RunSpec], RunSpec]
     rehearsal: Callable[[RunSpec, Constants], Rehearsal]
     refusals: Callable[[RunSpec], tuple[Refusal, ...]] = _nothing
+    #: The compact store for a run, where there is one.
+    swap: Callable[[RunSpec], Swap | None] = _no_swap
+    #: What the reader of a closed form should know about it.
+    notes: Callable[[RunSpec], tuple[str, ...]] = _no_notes

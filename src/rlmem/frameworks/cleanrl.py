@@ -11,10 +11,11 @@ from math import prod
 from typing import Any
 
 from rlmem.errors import SpecError
-from rlmem.frameworks.base import Adapter
+from rlmem.frameworks.base import Adapter, Swap
+from rlmem.frameworks.sb3 import compact
 from rlmem.frameworks.sb3.defaults import channels_first
 from rlmem.frameworks.sb3.networks import NATURE, NATURE_WIDTH
-from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays, stored_values
+from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays
 from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.autograd import Pass
 from rlmem.model.constants import Constants
@@ -23,7 +24,7 @@ from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Block
 from rlmem.quantity import Quantity
-from rlmem.spaces import Box
+from rlmem.spaces import DTYPES, Box, Leaf
 from rlmem.spec import RunSpec
 
 ON_POLICY = ("ppo",)
@@ -140,11 +141,13 @@ def _input_shape(spec: RunSpec) -> tuple[int, ...]:
 class Loop(Rehearsal):
     """What both kinds of loop share."""
 
-    packages = ("numpy", "torch", "gymnasium")
+    packages: tuple[str, ...] = ("numpy", "torch", "gymnasium")
 
     def __init__(self, spec: RunSpec, constants: Constants) -> None:
         super().__init__(spec, constants)
         self.chains = place(spec)
+        if compact.is_compact(spec) and "buffer_size" in spec:
+            self.packages = (*self.packages, "sb3", *compact.PACKAGES)
 
     def kernels(self) -> str:
         """Convolutions bring their own kernels."""
@@ -204,7 +207,7 @@ class OnPolicyLoop(Loop):
             Array(
                 name=keyed(self.spec, "observations", leaf),
                 rows=slots,
-                row_values=stored_values(self.spec, leaf),
+                row_values=_stored_values(self.spec, leaf),
                 dtype="float32",
                 why=why,
             )
@@ -291,6 +294,23 @@ class OffPolicyLoop(Loop):
         self.tape.free(gathered)
 
 
+def _stored_values(spec: RunSpec, leaf: Leaf) -> int:
+    """Values of one observation in a rollout's tensors: all of it, or what a store of your own keeps once."""
+    if not compact.is_compact(spec):
+        return prod(leaf.shape)
+    if spec.window:
+        return sum(key.unit_bytes for key in compact.observation_keys(spec)) // DTYPES[leaf.dtype]
+    return prod(leaf.shape) // compact.depths(spec).get(compact.named(leaf), 1)
+
+
+def swap(spec: RunSpec) -> Swap | None:
+    """CleanRL's buffer is SB3's, and so can be the same one in its place; its rollouts are plain tensors."""
+    if spec.text("algorithm") in ON_POLICY or compact.is_compact(spec):
+        return None
+    store = "CompactReplayBuffer"
+    return Swap(store=store, change=f"{store}(…) where the script makes its ReplayBuffer(…)")
+
+
 def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
     """The loop for the run's algorithm."""
     return (OnPolicyLoop if spec.text("algorithm") in ON_POLICY else OffPolicyLoop)(spec, constants)
@@ -302,4 +322,6 @@ ADAPTER = Adapter(
     on_policy=ON_POLICY,
     resolve=resolve,
     rehearsal=rehearsal,
+    swap=swap,
+    notes=compact.notes,
 )

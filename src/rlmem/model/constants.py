@@ -73,6 +73,15 @@ TABLE: tuple[Constant, ...] = (
         90,
         "RSS added by import stable_baselines3 2.7.1 (brings pandas and matplotlib)",
     ),
+    _row("import.numba", 52, 53.6, 57, "RSS added by import numba 0.68 (with LLVM) after SB3, 6 fresh processes"),
+    _row(
+        "import.rlmem.sb3",
+        54,
+        57,
+        130,
+        "RSS added by importing CompactReplayBuffer and first use: compiled code read from numba's cache, 6 fresh processes; "
+        "127 MB where it was compiled",
+    ),
     _row("import.sb3-contrib", 0.6, 0.8, 1.5, "RSS added by import sb3_contrib"),
     _row("import.elegantrl", 2, 3.3, 5, "RSS added by import elegantrl 0.3.6"),
     _row("import.ale_py", 6, 7.3, 10, _IMPORT),

@@ -8,7 +8,7 @@ from rlmem.model.constants import Constants
 from rlmem.model.learner import VALUE_BYTES, Learner
 from rlmem.model.runtime import Runtime
 from rlmem.model.storage import Store
-from rlmem.model.tape import Tape
+from rlmem.model.tape import Block, Tape
 from rlmem.model.workers import Envs
 from rlmem.quantity import Quantity, total
 from rlmem.spec import RunSpec
@@ -50,6 +50,9 @@ class Rehearsal:
         value_bytes = VALUE_BYTES[str(spec.get("precision", "float32"))]
         self.autograd = Autograd(self.tape, device=self.device, value_bytes=value_bytes)
         self.stores: list[Store] = []
+        #: What the last batch still holds while the next is gathered, and arrays a store keeps for batches.
+        self.previous: list[Block] = []
+        self.batches: list[Block] = []
 
     def play(self) -> Ledger:
         """The whole run, phase by phase."""

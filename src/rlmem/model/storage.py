@@ -21,6 +21,8 @@ class Array:
     why: str = ""
     #: Bytes of a row when they are measured rather than counted (Python objects); then ``row_values`` is not used.
     measured: Quantity | None = None
+    #: Bytes in all where they are not rows of one size; then ``row_values`` is not used either.
+    whole: Quantity | None = None
     #: An array that exists but is never written stays address space.
     written: bool = True
     #: Python objects built at once (HER's dicts) are resident from the start.
@@ -29,6 +31,8 @@ class Array:
     @property
     def amount(self) -> Quantity:
         """``rows × row bytes``."""
+        if self.whole is not None:
+            return self.whole
         if self.measured is not None:
             return self.rows * self.measured
         size = DTYPES[self.dtype]
@@ -36,6 +40,13 @@ class Array:
             self.row_values * size, f"{self.name} row bytes", f"{self.row_values:,} × {self.dtype}; {self.why}"
         )
         return self.rows * row
+
+    @property
+    def basis(self) -> str:
+        """Where its bytes come from, in a ledger's words."""
+        if self.whole is not None:
+            return "derived"
+        return "exact" if self.measured is None else "measured"
 
 
 class Store:
@@ -54,7 +65,7 @@ class Store:
                 f"{self.group}.{array.name}",
                 array.amount,
                 device=self.device,
-                basis="exact" if array.measured is None else "measured",
+                basis=array.basis,
                 residency="reserved" if self.lazy and not array.eager else "resident",
             )
 
@@ -70,7 +81,7 @@ class Store:
     def copy(self, name: str, component: str) -> Block:
         """A second array of the same size beside one that lives."""
         array = next(a for a in self.arrays if a.name == name)
-        return self.tape.alloc(component, array.amount, device=self.device, basis="exact")
+        return self.tape.alloc(component, array.amount, device=self.device, basis=array.basis)
 
     @property
     def amount(self) -> Quantity:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rlmem.errors import SpecError
@@ -19,6 +19,8 @@ class Context:
     plan: Plan
     asked: RunSpec
     replan: Callable[[RunSpec], Plan]
+    #: Plans of changed runs that some rule has asked for already.
+    known: dict[str, Plan] = field(default_factory=dict)
 
     @property
     def spec(self) -> RunSpec:
@@ -27,7 +29,10 @@ class Context:
 
     def changed(self, changes: Mapping[str, Any], why: str) -> Plan:
         """The plan of the run with other values."""
-        return self.replan(self.asked.having(changes, f"remedy: {why}"))
+        key = repr(sorted(changes.items()))
+        if key not in self.known:
+            self.known[key] = self.replan(self.asked.having(changes, f"remedy: {why}"))
+        return self.known[key]
 
     def saving(self, changes: Mapping[str, Any], why: str) -> int:
         """Peak bytes saved on the device the change helps most; 0 when it saves nothing or cannot be planned."""

@@ -3,17 +3,21 @@
 A run that does not fit rarely dies at once: replay buffers are reserved at build and written as training goes on, so
 the end comes hours later. The finding names the largest setting that would fit, found by planning again.
 
-Use instead: the setting it names, a machine with more memory, or a store that keeps less per transition.
+Use instead: the setting it names, a machine with more memory, or a store that keeps less per transition; the finding
+says when the run would fit as it is with rlmem's compact buffer (MEM101, MEM102 and MEM103 have the change).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.errors import SpecError
 from rlmem.findings import Finding
 from rlmem.plan import judge, sentence
+from rlmem.rules import once
 from rlmem.rules.base import Context, Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
+from rlmem.units import format_size
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -22,6 +26,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         if judge(peak) == "does-not-fit":
             change, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
             saves = context.saving(change, "largest that fits") if change else None
+            as_it_is = _as_it_is(context, peak.device)
+            remedy = "; or ".join(text for text in (remedy, as_it_is) if text) or None
             yield rule.finding(
                 f"{peak.device.upper()} {sentence(peak)}",
                 saves_bytes=saves or None,
@@ -29,3 +35,17 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
                 remedy=remedy,
                 changes=change,
             )
+
+
+def _as_it_is(context: Context, device: str) -> str | None:
+    """A compact store, where one makes the run fit without changing its settings."""
+    swap = once.swap_for(context)
+    if swap is None:
+        return None
+    try:
+        now = context.changed(once.CHANGES, once.WHY).top(device)
+    except SpecError:
+        return None
+    if now is None or judge(now) not in ("fits", "tight"):
+        return None
+    return f"as it is with {swap.store}: {format_size(now.expected_bytes)} of {format_size(now.limit_bytes or 0)}"

@@ -4,7 +4,8 @@ SB3's ``RolloutBuffer.get()`` swaps and flattens its arrays, one after the other
 flattened array is a copy, so for a moment the largest array, the observations, exists twice. With one environment it is
 a view.
 
-Use instead: keep it in mind when sizing ``n_steps × n_envs``; a buffer that indexes without flattening has no copy.
+Use instead: ``rollout_buffer_class=CompactRolloutBuffer`` of ``rlmem.sb3``, which takes minibatches without flattening
+observations (and keeps stacked frames once). Otherwise keep the copy in mind when sizing ``n_steps × n_envs``.
 
 Reference: ``swap_and_flatten`` in SB3's buffers.py.
 """
@@ -14,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
+from rlmem.rules import once
 from rlmem.rules.base import Context, Rule
 from rlmem.units import MIB, format_size
 
@@ -27,10 +29,15 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         return
     changes = {"rollout.flatten_copy": False}
     saves = context.saving(changes, "no flatten copy")
+    swap = once.swap_for(context)
     yield rule.finding(
         f"the update starts by flattening the rollout into a second copy ({format_size(update.nbytes)})",
         saves_bytes=saves or None,
         location="rollout.flatten-copy",
-        remedy="a rollout buffer that indexes without flattening; shorter rollouts make the copy smaller",
+        remedy=(
+            f"{swap.sentence}; shorter rollouts make the copy smaller"
+            if swap
+            else "a rollout buffer that indexes without flattening; shorter rollouts make the copy smaller"
+        ),
         changes=changes,
     )

@@ -3,7 +3,8 @@
 ``load_replay_buffer`` unpickles the whole capacity, used or not, into new arrays and only then drops the old buffer:
 beside a filled one that is two buffers at once. (Saving is cheap: it streams and adds next to nothing.)
 
-Use instead: load into a freshly built model, whose own arrays have never been written, or drop the old buffer first.
+Use instead: load into a freshly built model, whose own arrays have never been written, or drop the old buffer first. The
+compact buffers of ``rlmem.sb3`` have ``save`` and ``restore``, which lets the old content go first.
 
 Reference: measured with SB3 2.9.2; thu-ml/tianshou#260.
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
+from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.rules.base import Context, Rule
 
 
@@ -25,6 +27,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         "a saved replay buffer is loaded beside a live one: two whole buffers at once",
         saves_bytes=context.saving(changes, "load into a new model") or None,
         location="resume.replay_buffer",
-        remedy="load into a freshly built model, before any step is taken",
+        remedy="model.replay_buffer.restore(path) lets the old content go first"
+        if is_compact(context.spec)
+        else "load into a freshly built model, before any step is taken",
         changes=changes,
     )

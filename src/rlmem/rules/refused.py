@@ -4,7 +4,8 @@ In SB3, `optimize_memory_usage=True` fails together with timeout handling, with 
 HER; Tuple and nested observations are not supported at all; each algorithm takes certain actions only; n-step buffers
 exist from 2.7.0 on.
 
-Use instead: drop the option the finding names, or a buffer that supports the combination.
+Use instead: drop the option the finding names, or a buffer that supports the combination: ``CompactReplayBuffer`` of
+``rlmem.sb3`` takes Dict observations, n-step, hindsight and timeouts, and stores every observation once without the option.
 
 Reference: ``ReplayBuffer.__init__`` and ``check_for_nested_spaces`` in SB3 2.9.2; DLR-RM/stable-baselines3#243.
 """

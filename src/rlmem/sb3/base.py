@@ -22,8 +22,8 @@ from rlmem.sb3.views import ObservationView
 Array = npt.NDArray[Any]
 #: The single key of an observation that is not a Dict.
 ONLY = ""
-#: Observations at least this large are read where they are.
-LENT_BYTES = 4096
+#: Observations at least this large are read where they are; asking where that is costs as much as copying a smaller one.
+LENT_BYTES = 256 << 10
 
 
 def _leaf(key: str, space: spaces.Space[Any], shape: tuple[int, ...]) -> tuple[tuple[int, ...], np.dtype[Any]]:

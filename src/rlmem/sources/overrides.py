@@ -9,7 +9,7 @@ from rlmem.errors import SpecError, UsageError
 from rlmem.fields import find_field, read_value
 
 #: Kinds whose value may be written as JSON on the command line.
-_STRUCTURED = ("space", "layers", "modules", "widths", "arrays", "settings")
+_STRUCTURED = ("space", "layers", "modules", "widths", "arrays", "counts", "ranges", "settings")
 
 
 def parse_set(text: str, option: str = "--set") -> tuple[str, Any]:

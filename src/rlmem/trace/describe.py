@@ -7,6 +7,7 @@ from typing import Any
 
 from rlmem.errors import RlmemError
 from rlmem.spec import RunSpec
+from rlmem.trace import sizing
 from rlmem.trace.dryrun import DryRun
 
 #: Class names of Stable-Baselines3 and sb3-contrib and the algorithms of run files; a subclass is found by its bases.
@@ -45,7 +46,8 @@ def describe(run: DryRun) -> RunSpec:
     if not model:
         return spec
     origin = "read from the live model" if "settings" in model else "the constructor's arguments"
-    return spec.having(_fitting(_values(model, run.facts)), origin)
+    spec = spec.having(_fitting(_values(model, run.facts)), origin)
+    return spec.having(_fitting(sizing.found_in(run.facts)), sizing.origin(run.facts))
 
 
 def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,8 +96,23 @@ def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any
         values["optimize_memory_usage"] = bool(settings.get("optimize_memory_usage"))
         names = {row["name"] for row in replay["arrays"]}
         values["handle_timeout_termination"] = "timeouts" in names
-        kinds = {"HerReplayBuffer": "her", "NStepReplayBuffer": "n-step"}
+        kinds = {"HerReplayBuffer": "her", "NStepReplayBuffer": "n-step", "CompactHerReplayBuffer": "her"}
         values["replay.kind"] = kinds.get(replay["class"], "plain")
+    stores = [buffer["store"] for buffer in model.get("buffers", {}).values() if "store" in buffer]
+    return values | (_compact(stores[0], values.get("replay.kind")) if stores else {})
+
+
+def _compact(store: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+    """What of a compact buffer a description has words for; codecs that differ by key become the most saving one."""
+    options = store.get("options", {})
+    codec = options.get("codec") or "none"
+    if isinstance(codec, Mapping):
+        codec = next((name for name in ("auto", "zstd", "lz4") if name in codec.values()), "none")
+    values = {"storage": "compact", "codec": codec, "spill_budget": options.get("budget")}
+    if store.get("prioritised_bytes"):
+        values["replay.kind"] = "prioritised"
+    elif kind == "plain" and store.get("n_steps", 1) > 1:
+        values["replay.kind"] = "n-step"
     return values
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from rlmem import agent
 from rlmem.errors import AnalysisError
 from rlmem.runner.child import Outcome, run_child
+from rlmem.trace.sizing import size_sample
 from rlmem.trace.target import Target
 from rlmem.trace.undo import undo
 from rlmem.units import MIB
@@ -106,6 +107,8 @@ def dry_run(
             failures = undo(folder / "journal.jsonl")
         facts = _facts(folder, outcome, target)
         facts["notes"] = [*failures, *facts["notes"]]
+        if facts.get("sample"):
+            facts["sized"] = size_sample(folder / "sample", target.python, env={**os.environ, **_QUIET})
         return DryRun(target=target, facts=facts, outcome=outcome)
     finally:
         if not failures:  # else it holds the only copies

@@ -14,6 +14,7 @@ from typing import Any
 
 from rlmem.ledger import Entry, Ledger, merge
 from rlmem.quantity import Quantity
+from rlmem.trace.stores import kept
 from rlmem.units import MIB
 
 #: The same command measured twice differs by this much: address layout, timing, which pages of a library are touched.
@@ -110,7 +111,7 @@ class TracedLedger:
                     named.append(_entry(component, name, later, "exact", residency="reserved"))
             named += self._learner(name)
         taken = sum(entry.nbytes for entry in named if entry.counts and not self._is_array(entry, arrays))
-        imports = min(self._import_bytes(), max(0, main - held - taken))
+        imports = min(self._import_bytes(), max(0, main - (held if filled else 0) - taken))
         yield _entry(
             "runtime.imports", name, _measured(imports, "libraries as imported", MEASURED, noise=False), "measured"
         )
@@ -168,6 +169,9 @@ class TracedLedger:
                 seen.add(row["address"])
                 component = f"{_GROUPS[buffer]}.{row['name']}"
                 yield component, _array(row, f"{buffer}.{row['name']}"), row["resident"]
+        for buffer, store in self.rehearsal.get("stores", {}).items():
+            for name, amount, resident in kept(store, self.facts.get("sized") or {}):
+                yield f"{_GROUPS[buffer]}.{name}", amount, resident
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen:
                 continue

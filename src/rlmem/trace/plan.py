@@ -11,6 +11,7 @@ from rlmem.planner import Planner
 from rlmem.rules import find
 from rlmem.rules.base import Context
 from rlmem.spec import RunSpec
+from rlmem.trace import sizing
 from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend
@@ -25,6 +26,7 @@ def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
     phases = run.facts["phases"]
     if run.met == "learn" and "update" in phases:
         growth, notes = extend(run.facts, spec, planner, closed)
+        notes = (*notes, *sizing.notes(run.facts, spec))
         ledger = TracedLedger(run.facts, growth).ledger()
         if wants_gpu(run.facts):
             ledger, more = _with_gpu(ledger, run, planner)

@@ -45,12 +45,15 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
     ("MEM003", {**SAC, "buffer_size": 1000}),
     ("MEM101", SAC),
     ("MEM102", {**PPO, "frame_stack": 4}),
+    ("MEM102", {**SAC, "observation": IMAGE, "stacked": {"observation": 3}}),
     ("MEM103", SWARM),
+    ("MEM103", {**SAC, "observation": {"type": "window", "sample": 6, "extra": 4, "step": 10}, "history": 300}),
     ("MEM104", {**SAC, "optimize_memory_usage": True, "handle_timeout_termination": True}),
     ("MEM104", {**SAC, "action": BUTTONS}),
     ("MEM104", {**SAC, "replay.kind": "n-step", "framework.version": "2.3.2"}),
     ("MEM104", {**SAC, "replay.kind": "her"}),
     ("MEM105", {**SAC, "observation": MIXED, "unused_keys": ["image"], "buffer_size": 100_000}),
+    ("MEM105", {**SAC, "observation": MIXED, "constant_keys": ["image"], "buffer_size": 100_000}),
     ("MEM201", {**PPO, "framework.version": "2.7.0"}),
     ("MEM201", {**SAC, "observation": {**IMAGE, "dtype": "float32", "low": 0, "high": 1}, "buffer_size": 10_000}),
     ("MEM202", {**SAC, "observation": {"type": "box", "shape": [348], "dtype": "float64"}}),
@@ -79,9 +82,17 @@ SILENT: list[tuple[str, dict[str, Any]]] = [
     ("MEM101", {**SAC, "optimize_memory_usage": True}),
     ("MEM101", {**SAC, "buffer_size": 1000}),
     ("MEM101", PPO),
+    ("MEM101", {**SAC, "storage": "compact"}),
+    ("MEM101", {**SAC, "buffer_size": 100_000}),  # saves less than importing numba costs
+    ("MEM101", {**SAC, "observation": IMAGE, "frame_stack": 4}),  # MEM102 has the same remedy, and saves it all
     ("MEM102", PPO),
     ("MEM102", {**PPO, "frame_stack": 4, "storage": "frames-once"}),
     ("MEM103", {**SWARM, "storage": "stream"}),
+    ("MEM103", {**SAC, "observation": {"type": "window", "sample": 6, "step": 10}, "history": 300, "storage": "compact"}),
+    ("MEM104", {**SAC, "observation": MIXED, "optimize_memory_usage": True, "storage": "compact"}),
+    ("MEM104", {**SAC, "replay.kind": "prioritised", "storage": "compact"}),
+    ("MEM105", {**SAC, "observation": MIXED, "constant_keys": ["image"], "storage": "compact"}),
+    ("MEM304", {**PPO, "n_steps": 20_000, "batch_size": 64, "storage": "compact"}),
     ("MEM104", {**SAC, "optimize_memory_usage": True}),
     ("MEM105", {**SAC, "observation": MIXED}),
     ("MEM201", PPO),
@@ -171,3 +182,54 @@ def test_a_run_that_the_framework_refuses_is_said_first_and_exits_1() -> None:
 def test_a_divisor_is_suggested_only_when_one_is_near(samples: int, batch: int, word: str) -> None:
     (finding,) = found(plan(PPO, n_envs=1, n_steps=samples, batch_size=batch), "MEM302")
     assert word in (finding.remedy or "")
+
+
+def remedy(made: Plan, code: str) -> str:
+    (finding,) = found(made, code)
+    return finding.remedy or ""
+
+
+def test_next_observations_and_stacks_name_the_buffer_and_the_argument() -> None:
+    assert "replay_buffer_class=CompactReplayBuffer" in remedy(plan(SAC), "MEM101")
+    stacked = plan(SAC, observation=IMAGE, frame_stack=4, buffer_size=100_000)
+    assert "replay_buffer_class=CompactReplayBuffer" in remedy(stacked, "MEM102")
+    assert "stored 8 times" in found(stacked, "MEM102")[0].title
+    assert "rollout_buffer_class=CompactRolloutBuffer" in remedy(plan(PPO, frame_stack=4), "MEM102")
+    assert "optimize_memory_usage" not in remedy(plan(SAC), "MEM101")
+
+
+def test_a_window_with_further_values_is_told_to_give_them_a_key() -> None:
+    window = {"type": "window", "sample": 6, "extra": 4, "step": 10}
+    text = remedy(plan(SAC, observation=window, history=300), "MEM103")
+    assert "CompactReplayBuffer" in text
+    assert "4 other values in a key of their own" in text
+
+
+def test_a_sample_of_the_data_says_what_a_codec_saves_beyond_that() -> None:
+    sampled = {"coded_bytes": {"image": [4_000, 5_000, 8_000], "vector": [124, 124, 124]}}
+    text = remedy(plan(SAC, sampled, observation=MIXED), "MEM101")
+    assert 'replay_buffer_kwargs={"codec": "auto"} saves 15.4 GiB more (12.5 GiB to 16.4 GiB)' in text
+    assert "codec" not in remedy(plan(SAC, observation=MIXED), "MEM101")
+
+
+def test_a_run_that_does_not_fit_is_told_when_another_buffer_is_enough() -> None:
+    big = plan(SAC, observation=MIXED, ram=24 * GB)
+    assert "or as it is with CompactReplayBuffer: " in remedy(big, "MEM001")
+    assert "it then fits" in remedy(big, "MEM101")
+    huge = plan(SAC, observation=MIXED, buffer_size=3_000_000, ram=24 * GB)
+    assert "as it is" not in remedy(huge, "MEM001")
+    assert "still too much then" in remedy(huge, "MEM101")
+
+
+def test_the_stated_capacity_fits_and_a_tenth_more_does_not() -> None:
+    text = remedy(plan(SAC, observation=MIXED, buffer_size=100_000, ram=24 * GB), "MEM101")
+    size = int(text.split("buffer_size up to ")[1].split(" fits")[0].replace(",", ""))
+    high = {
+        n: plan(SAC, observation=MIXED, storage="compact", buffer_size=n, ram=24 * GB).deciding.high_bytes
+        for n in (size, size * 11 // 10)
+    }
+    assert high[size] <= 24 * GB < high[size * 11 // 10]
+
+
+def test_loading_beside_a_live_compact_buffer_names_restore() -> None:
+    assert "restore(path)" in remedy(plan(SAC, {"resume.replay_buffer": "beside-live", "storage": "compact"}), "MEM803")

@@ -22,6 +22,8 @@ from rlmem.sources.overrides import parse_set, parse_vary
         ("network.net_arch=64,64", "network.net_arch", (64, 64)),
         ('network.net_arch={"pi": [8], "vf": [4]}', "network.net_arch", {"pi": (8,), "vf": (4,)}),
         ('network.fusion=["linear 8"]', "network.fusion", ("linear 8",)),
+        ('coded_bytes={"image": [1, 2, 3]}', "coded_bytes", {"image": (1, 2, 3)}),
+        ('stacked={"image": 4}', "stacked", {"image": 4}),
         ("about=a=b", "about", "a=b"),
         ("batch_size=none", "batch_size", None),
     ],

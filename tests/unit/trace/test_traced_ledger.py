@@ -11,6 +11,7 @@ from rlmem.budget import make_budget
 from rlmem.errors import AnalysisError
 from rlmem.model.constants import Constants
 from rlmem.planner import Planner
+from rlmem.quantity import Quantity
 from rlmem.runner.child import Outcome
 from rlmem.runner.sampler import TreePeak
 from rlmem.trace.describe import describe
@@ -58,7 +59,7 @@ def sac(**more: Any) -> dict[str, Any]:
         "model": {
             "algorithm": "SAC",
             "bases": ["SAC", "OffPolicyAlgorithm"],
-            "observation": {"type": "box", "shape": [12], "dtype": "float32"},
+            "observation": {"type": "box", "shape": [64], "dtype": "float32"},
             "action": {"type": "box", "shape": [1], "dtype": "float32"},
             "settings": {"batch_size": 256, "buffer_size": 1_000_000, "n_envs": 1, "n_steps": 1, "gradient_steps": 1},
             "policy_kwargs": {},
@@ -79,6 +80,51 @@ def sac(**more: Any) -> dict[str, Any]:
         },
         **more,
     }
+
+
+def compact(**more: Any) -> dict[str, Any]:
+    """The same with a compact buffer of Dict observations, of which 2 MB are resident."""
+    facts = sac()
+    key = {"obs_bytes": 21_168, "stack": 1, "codec": "none", "nbytes": 3 * MB, "resident": 2 * MB}
+    store = {
+        "rows": 250_000, "n_envs": 4, "paired": True, "full": False, "index_bytes": 0, "n_steps": 1, "prioritised_bytes": 0,
+        "options": {"codec": "none", "stack": "auto", "budget": None}, "keys": {"image": key}, **more,
+    }  # fmt: skip
+    facts["model"]["buffers"]["replay_buffer"] = {"class": "CompactReplayBuffer", "arrays": [], "store": store}
+    facts["model"]["observation"] = {
+        "type": "dict",
+        "spaces": {"image": {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}},
+    }
+    facts["model"]["settings"]["n_envs"] = 4
+    facts["rehearsal"]["buffers"] = {"replay_buffer": [array("actions", 32, 1, 1)]}
+    facts["rehearsal"]["stores"] = {"replay_buffer": store}
+    return facts
+
+
+def sized(**image: Any) -> dict[str, Any]:
+    """What a sample may say about that buffer's images."""
+    own = {
+        "stack": 1,
+        "unit_bytes": 21_168,
+        "codec": "none",
+        "constant": False,
+        "low": 21_168,
+        "expected": 21_168,
+        "high": 21_168,
+    }
+    auto = {**own, "codec": "zstd-1 up", "block": 8, "low": 4_000, "expected": 5_000, "high": 7_000}
+    return {
+        "transitions": 768,
+        "ends": 0.01,
+        "coders": ["zstd"],
+        "keys": {"image": {**own, **image}},
+        "auto": {"image": {**auto, **image}},
+    }
+
+
+def held(facts: dict[str, Any], component: str, phase: str = "update") -> Quantity:
+    (entry,) = TracedLedger(facts).ledger().only(phase=phase, component=component).entries
+    return entry.amount
 
 
 def run_of(facts: dict[str, Any]) -> DryRun:
@@ -240,3 +286,86 @@ def test_what_cannot_be_planned_says_why(facts: dict[str, Any], said: str) -> No
     whole = {"notes": [], "versions": {}, "arrays": [], "containers": [], **facts}
     with pytest.raises(AnalysisError, match=said):
         plan_dry_run(Planner(make_budget(ram="1GB")), run_of(whole))
+
+
+def test_a_compact_buffer_is_planned_full_and_not_as_its_views() -> None:
+    images = held(compact(), "replay.observations")
+    assert images.value == pytest.approx(1_005_000 * 21_168, rel=0.02)
+    assert total(compact(), "update") == pytest.approx(400 * MB + images.value - 2 * MB + 31 * MB, rel=0.001)
+
+
+def test_a_sample_says_what_a_transition_takes_and_how_often_episodes_end() -> None:
+    assert held(compact() | {"sized": sized(constant=True)}, "replay.observations").high < 4 * MB
+    stacked = held(compact() | {"sized": sized(stack=3)}, "replay.observations")
+    assert stacked.value == pytest.approx(1_010_000 * 21_168 / 3, rel=0.02)
+    coded = {"codec": "zstd-1 up", "block": 8, "low": 4_000, "expected": 5_000, "high": 7_000}
+    amount = held(compact(options={"codec": "auto"}) | {"sized": sized(**coded)}, "replay.observations")
+    assert (amount.low, amount.value, amount.high) == pytest.approx((4e9, 1.01 * 5e9, 1.02 * 7e9), rel=0.01)
+
+
+def test_a_codec_nobody_could_look_at_is_planned_as_none_with_all_of_it_open() -> None:
+    amount = held(compact(options={"codec": "auto"}), "replay.observations")
+    assert amount.low == 0
+    assert amount.value == held(compact(), "replay.observations").value
+
+
+def test_a_full_compact_buffer_says_itself_what_it_takes() -> None:
+    facts = compact(full=True, index_bytes=12)
+    assert held(facts, "replay.observations").value == 3 * MB
+    assert held(facts, "replay.tables").value == 12
+
+
+def test_a_budget_holds_in_a_dry_run_too() -> None:
+    assert held(compact(options={"codec": "none", "budget": 10**9}), "replay.observations").value == 10**9
+
+
+@pytest.mark.parametrize(
+    ("more", "fields"),
+    [
+        ({}, {"codec": "none", "replay.kind": "plain"}),
+        ({"options": {"codec": {"image": "zstd", "vector": "none"}}}, {"codec": "zstd"}),
+        ({"options": {"codec": "auto", "budget": 5000}}, {"codec": "auto", "spill_budget": 5000}),
+        ({"n_steps": 3}, {"replay.kind": "n-step"}),
+        ({"prioritised_bytes": 16}, {"replay.kind": "prioritised"}),
+    ],
+)
+def test_a_compact_buffer_is_described_as_one(more: dict[str, Any], fields: dict[str, Any]) -> None:
+    spec = describe(run_of(compact(**more)))
+    assert spec.get("storage") == "compact"
+    assert {name: spec.get(name) for name in fields} == fields
+
+
+def test_what_a_sample_shows_enters_the_description_with_its_origin_and_the_remedy_with_what_it_saves() -> None:
+    facts = compact() | {"sized": sized()}
+    facts["model"]["buffers"]["replay_buffer"] = {"class": "DictReplayBuffer", "arrays": [{"name": "timeouts"}]}
+    facts["rehearsal"]["stores"] = {}
+    facts["rehearsal"]["buffers"] = {
+        "replay_buffer": [array("observations[image]", 21_168, 6, 1), array("next_observations[image]", 21_168, 4, 2)]
+    }
+    spec = describe(run_of(facts))
+    assert spec.get("coded_bytes") == {"image": (4_000, 5_000, 7_000)}
+    assert "768 observations" in spec.origin("coded_bytes")
+    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(facts))
+    remedy = next(finding.remedy or "" for finding in made.findings if finding.code == "MEM101")
+    assert 'replay_buffer_kwargs={"codec": "auto"} saves' in remedy
+    (note,) = [note for note in made.notes if note.startswith("bytes a transition")]
+    assert "5,0" in note
+    assert "image zstd-1 up" in note
+
+
+def test_without_a_compression_library_stacks_are_known_and_a_codec_is_not() -> None:
+    facts = compact() | {"sized": {**sized(stack=3), "coders": []}}
+    spec = describe(run_of(facts))
+    assert spec.get("stacked") == {"image": 3}
+    assert "coded_bytes" not in spec
+    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(facts))
+    assert any("has no zstandard" in note for note in made.notes)
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [({"missing": "numba"}, "has no numba (pip install"), ({"problem": "exit code 1"}, "exit code 1")],
+)
+def test_a_sample_that_cannot_be_looked_at_says_why(found: dict[str, Any], words: str) -> None:
+    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(sac() | {"sized": found}))
+    assert any(words in note and "not known" in note for note in made.notes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlmem.frameworks.base import Adapter
+from rlmem.frameworks.sb3.compact import notes, swap
 from rlmem.frameworks.sb3.defaults import ALGORITHMS, ON_POLICY, is_on_policy, resolve
 from rlmem.frameworks.sb3.off_policy import OffPolicy
 from rlmem.frameworks.sb3.on_policy import OnPolicy
@@ -24,4 +25,6 @@ ADAPTER = Adapter(
     resolve=resolve,
     rehearsal=rehearsal,
     refusals=refusals,
+    swap=swap,
+    notes=notes,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.networks import Extractor
 from rlmem.layers import Chain
 from rlmem.model.autograd import Autograd, Pass
@@ -79,6 +80,8 @@ def gather(
 
     A Box batch is gathered whole before it is converted, so both copies live at once; a Dict batch goes key by key.
     """
+    if is_compact(rehearsal.spec):
+        return _gather_compact(rehearsal, batch, observations=observations, extra_floats=extra_floats)
     tape, spec, device = rehearsal.tape, rehearsal.spec, rehearsal.device
     composite = isinstance(spec.observation, (DictSpace, TupleSpace))
     sampled = [leaf for leaf in spec.observation_leaves for _ in range(observations)]
@@ -100,4 +103,30 @@ def gather(
     for host in hosts:
         held.append(tape.alloc("batch.device", host.amount, device=device))
     tape.free(*hosts)
+    return held
+
+
+def _gather_compact(rehearsal: Rehearsal, batch: Quantity, *, observations: int, extra_floats: int) -> list[Block]:
+    """A compact store fills arrays that it keeps; tensors on a CPU share them, and the last batch holds its own.
+
+    On a GPU, and where VecNormalize makes arrays of its own, they are free again at once.
+    """
+    tape, spec, device = rehearsal.tape, rehearsal.spec, rehearsal.device
+    group = rehearsal.stores[0].group
+    row = sum(leaf.nbytes for leaf in spec.observation_leaves) * observations
+    whole = batch * Quantity.of(row, "observation bytes", "stored row")
+    shared = device == "ram" and not spec.flag("vec_normalize")
+    if len(rehearsal.batches) < (2 if rehearsal.previous and shared else 1):
+        rehearsal.batches.append(tape.alloc(f"{group}.batches", whole, basis="exact"))
+    held = [
+        tape.alloc("batch.device", batch * Quantity.of(extra_floats * 4, "other bytes", "stored row"), device=device)
+    ]
+    if spec.flag("vec_normalize"):
+        for leaf in spec.observation_leaves:
+            if not leaf.is_image:
+                values = observations * batch * Quantity.of(prod(leaf.shape), "values", spec.origin("vec_normalize"))
+                tape.free(tape.alloc("batch.vec-normalise", values * 8))
+                held.append(tape.alloc("batch.normalised", values * 4, device=device))
+    elif device != "ram":
+        held.append(tape.alloc("batch.device", whole, device=device))
     return held

@@ -32,7 +32,6 @@ class OffPolicy(Rehearsal):
         self.nets = {network.name: network for network in networks.networks(self.spec)}
         # An extractor with convolutions runs once when it is built, to learn its output size.
         self.warm_at_build = self.features.convolves
-        self.previous: list[Block] = []
 
     def kernels(self) -> str:
         """Convolutions bring their own kernels."""

@@ -1,10 +1,10 @@
-"""PPO, A2C and their kin: the rollout is flattened into a copy, then taken apart in minibatches."""
+"""PPO, A2C and their kin: the rollout is flattened into a copy (unless it is compact), then taken apart in minibatches."""
 
 from __future__ import annotations
 
 from math import prod
 
-from rlmem.frameworks.sb3 import networks
+from rlmem.frameworks.sb3 import compact, networks
 from rlmem.frameworks.sb3.batches import Features, gather
 from rlmem.frameworks.sb3.defaults import CONTRIB, LIGHT_IMPORTS_SINCE, ROLLOUT_DTYPE_SINCE, version
 from rlmem.frameworks.sb3.storage import action_leaf, rollout_arrays
@@ -41,8 +41,7 @@ class OnPolicy(Rehearsal):
         (self.policy,) = networks.on_policy(self.spec)
         # An extractor with convolutions runs once when it is built, to learn its output size.
         self.warm_at_build = self.features.convolves
-        self.previous: list[Block] = []
-        typed = version(self.spec) >= ROLLOUT_DTYPE_SINCE
+        typed = version(self.spec) >= ROLLOUT_DTYPE_SINCE or compact.is_compact(self.spec)
         self.stored = {} if typed else {leaf.name: "float32" for leaf in self.spec.observation_leaves}
 
     def kernels(self) -> str:
@@ -86,12 +85,15 @@ class OnPolicy(Rehearsal):
         return -(-samples // self.spec.count("batch_size")) * int(self.spec.get("n_epochs", 1))
 
     def _flatten(self) -> None:
-        """`swap_and_flatten` copies each array when n_envs > 1 (a view for one env); the old array goes right after."""
+        """`swap_and_flatten` copies each array when n_envs > 1 (a view for one env); the old array goes right after.
+
+        A compact rollout leaves its observations where they are.
+        """
         if not self.spec.flag("rollout.flatten_copy"):
             return
         store = self.stores[0]
         for array in store.arrays:
-            if array.name.startswith(FLATTENED):
+            if array.name.startswith(FLATTENED) and array.whole is None:
                 self.tape.free(store.copy(array.name, "rollout.flatten-copy"))
 
     def batch(self) -> Quantity:
@@ -141,4 +143,5 @@ def packages(spec: RunSpec) -> tuple[str, ...]:
     """What a training process imports: before 2.9, SB3 brought pandas and matplotlib along."""
     own = "sb3" if version(spec) >= LIGHT_IMPORTS_SINCE else "sb3-before-2.9"
     base = ("numpy", "torch", "gymnasium", own)
-    return (*base, "sb3-contrib") if spec.text("algorithm") in CONTRIB else base
+    contrib = ("sb3-contrib",) if spec.text("algorithm") in CONTRIB else ()
+    return (*base, *contrib, *(compact.PACKAGES if compact.is_compact(spec) else ()))

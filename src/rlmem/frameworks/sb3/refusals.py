@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.frameworks.base import Refusal
+from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.defaults import N_STEP_SINCE, version
 from rlmem.spaces import Box, DictSpace, Discrete, TupleSpace, is_nested
 from rlmem.spec import RunSpec
@@ -72,11 +73,20 @@ def _replay(spec: RunSpec) -> Iterator[Refusal]:
             location="replay.kind",
             remedy=f"upgrade to {since} or newer",
         )
+    if is_compact(spec):
+        # CompactReplayBuffer takes Dict, n-step, prioritised and timeouts, and has nothing to share that way.
+        if spec.text("algorithm") == "maskable_ppo":
+            yield Refusal(
+                reason="there is no compact buffer for MaskablePPO's action masks",
+                location="storage",
+                remedy="drop storage",
+            )
+        return
     if kind == "prioritised":
         yield Refusal(
             reason="SB3 ships no prioritised replay buffer; planned as the usual add-on with two segment trees",
             location="replay.kind",
-            remedy="bring a buffer class of your own",
+            remedy="CompactReplayBuffer of rlmem.sb3 with prioritized=True, or a buffer class of your own",
             severity="info",
         )
     if not spec.flag("optimize_memory_usage"):
@@ -88,7 +98,7 @@ def _replay(spec: RunSpec) -> Iterator[Refusal]:
         yield Refusal(
             reason=reason,
             location="optimize_memory_usage",
-            remedy="drop optimize_memory_usage, or use a buffer that supports it here",
+            remedy="drop optimize_memory_usage; replay_buffer_class=CompactReplayBuffer of rlmem.sb3 saves as much here",
         )
 
 

@@ -1,10 +1,10 @@
-"""The exact arrays of SB3's buffers, read from buffers.py, her_replay_buffer.py and sb3-contrib's recurrent ones."""
+"""The arrays of SB3's buffers, read from buffers.py, her_replay_buffer.py and sb3-contrib's recurrent ones."""
 
 from __future__ import annotations
 
 from math import prod
 
-from rlmem.errors import SpecError
+from rlmem.frameworks.sb3 import compact
 from rlmem.frameworks.sb3.defaults import ROLLOUT_DTYPE_SINCE, version
 from rlmem.model.constants import Constants
 from rlmem.model.storage import Array
@@ -34,51 +34,23 @@ def action_leaf(spec: RunSpec) -> Leaf:
     )
 
 
-def stored_values(spec: RunSpec, leaf: Leaf) -> int:
-    """Values of one observation that a row holds: all of it, its newest frame, or the newest samples of a window."""
-    storage, window = spec.get("storage", "plain"), spec.window
-    if storage == "frames-once" and leaf.dtype not in ("int64", "int8"):
-        return prod(leaf.shape) // int(spec.get("frame_stack", 1))
-    if storage == "stream":
-        if window is None:
-            raise SpecError(
-                "storage", "a stream needs an observation of type window; use frames-once for stacked frames"
-            )
-        return window.step * window.sample + window.extra
-    return prod(leaf.shape)
-
-
 def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
-    """ReplayBuffer, DictReplayBuffer, NStepReplayBuffer (same arrays) and HerReplayBuffer."""
+    """ReplayBuffer, DictReplayBuffer, NStepReplayBuffer (same arrays) and HerReplayBuffer; or rlmem's compact ones."""
     n_envs = spec.q("n_envs")
     rows = (spec.q("buffer_size") // n_envs).at_least(1)
     slots = rows.named("rows") * n_envs
     action = action_leaf(spec)
+    if compact.is_compact(spec):
+        return [*compact.replay_store(spec).arrays(), *compact.replay_rest(spec, slots, action)]
     # float64 actions are cast to float32, everything else keeps the space's dtype (_maybe_cast_dtype).
     action_dtype = "float32" if action.dtype == "float64" else action.dtype
     why = spec.origin("observation")
-    shared = spec.flag("optimize_memory_usage") or spec.get("storage") == "stream"
+    names = ("observations",) if spec.flag("optimize_memory_usage") else ("observations", "next_observations")
     arrays = [
-        Array(
-            name=keyed(spec, "observations", leaf),
-            rows=slots,
-            row_values=stored_values(spec, leaf),
-            dtype=leaf.dtype,
-            why=why,
-        )
+        Array(name=keyed(spec, name, leaf), rows=slots, row_values=prod(leaf.shape), dtype=leaf.dtype, why=why)
+        for name in names
         for leaf in spec.observation_leaves
     ]
-    if not shared:
-        arrays += [
-            Array(
-                name=keyed(spec, "next_observations", leaf),
-                rows=slots,
-                row_values=stored_values(spec, leaf),
-                dtype=leaf.dtype,
-                why=why,
-            )
-            for leaf in spec.observation_leaves
-        ]
     arrays.append(
         Array(name="actions", rows=slots, row_values=prod(action.shape), dtype=action_dtype, why=spec.origin("action"))
     )
@@ -124,17 +96,21 @@ def rollout_arrays(spec: RunSpec) -> list[Array]:
         if typed
         else f"sb3 {release} stores float32 (before {since})"
     )
-    arrays = [
-        Array(
-            name=keyed(spec, "observations", leaf),
-            rows=slots,
-            row_values=stored_values(spec, leaf),
-            dtype=leaf.dtype if typed else "float32",
-            why=why,
-        )
-        for leaf in spec.observation_leaves
-    ]
     action = action_leaf(spec)
+    if compact.is_compact(spec):
+        typed, why = True, "CompactRolloutBuffer stores the space's dtype"
+        arrays = compact.rollout_store(spec).arrays()
+    else:
+        arrays = [
+            Array(
+                name=keyed(spec, "observations", leaf),
+                rows=slots,
+                row_values=prod(leaf.shape),
+                dtype=leaf.dtype if typed else "float32",
+                why=why,
+            )
+            for leaf in spec.observation_leaves
+        ]
     arrays.append(
         Array(
             name="actions",

@@ -1,0 +1,90 @@
+"""The remedy that several rules share: rlmem's own buffer in place of the framework's, and what the run is then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.errors import SpecError
+from rlmem.frameworks import find_adapter
+from rlmem.frameworks.base import Swap
+from rlmem.ledger import Entry, matches
+from rlmem.plan import Plan, judge
+from rlmem.rules.base import Context
+from rlmem.rules.knobs import rounded_down
+from rlmem.units import format_count, format_size
+
+CHANGES: Mapping[str, Any] = {"storage": "compact"}
+WHY = "every observation once"
+
+
+def swap_for(context: Context) -> Swap | None:
+    """The compact buffer for this run, where there is one."""
+    return find_adapter(context.spec).swap(context.spec)
+
+
+def remedy(context: Context, swap: Swap, changes: Mapping[str, Any] = CHANGES, *, also: str = "") -> str:
+    """What to write, what else it takes, whether the run fits then, and what a codec adds to that."""
+    parts = [swap.sentence]
+    if also:
+        parts.append(also)
+    try:
+        after = context.changed(changes, WHY)
+    except SpecError:
+        return "; ".join(parts)
+    parts += [text for text in (_fits(context, after, changes), _codec(context, swap, after, changes)) if text]
+    return "; ".join(parts)
+
+
+def _fits(context: Context, after: Plan, changes: Mapping[str, Any]) -> str | None:
+    """Whether a run that did not fit fits then; else how far its main knob can be turned."""
+    before, now = context.plan.top("ram"), after.top("ram")
+    if before is None or now is None or now.limit_bytes is None:
+        return None
+    size = format_size(now.expected_bytes)
+    if judge(before) in ("does-not-fit", "tight"):
+        word = {"fits": "it then fits", "tight": "it is then tight"}.get(judge(now), "still too much then")
+        return f"{word}: {size} of {format_size(now.limit_bytes)}"
+    size = after.spec.get("buffer_size")
+    return _room(context, after, changes) if size else None
+
+
+def _room(context: Context, after: Plan, changes: Mapping[str, Any]) -> str | None:
+    """The buffer that would fit then: by the line through what is there, and one plan to be sure."""
+    top, now = after.top("ram"), after.spec.count("buffer_size")
+    held = after.ledger.only(device="ram", phase="collect", component="replay").entries
+    store = sum(entry.amount.high for entry in held)
+    if top is None or top.limit_bytes is None or not store:
+        return None
+    value = rounded_down((top.limit_bytes - top.high_bytes + store) * now // store)
+    if value <= now:
+        return None
+    fitting = context.changed({**changes, "buffer_size": value}, WHY).top("ram")
+    if fitting is None or fitting.high_bytes > top.limit_bytes:
+        return None
+    return f"then buffer_size up to {format_count(value)} fits (now {format_count(now)})"
+
+
+def _codec(context: Context, swap: Swap, after: Plan, changes: Mapping[str, Any]) -> str | None:
+    """What ``codec="auto"`` saves beyond that, where a sample of the data was seen."""
+    if swap.options is None or "coded_bytes" not in context.asked:
+        return None
+    coded = context.changed({**changes, "codec": "auto"}, "a codec chosen from the data")
+    before, with_codec = ([e.amount for e in _stored(plan)] for plan in (after, coded))
+    whole = sum(amount.value for amount in before)
+    high, expected, low = (
+        whole - sum(sizes)
+        for sizes in zip(*((amount.low, amount.value, amount.high) for amount in with_codec), strict=True)
+    )
+    if expected <= 0:
+        return None
+    bounds = f"{format_size(max(low, 0))} to {format_size(high)}"
+    return f'{swap.options}={{"codec": "auto"}} saves {format_size(expected)} more ({bounds})'
+
+
+def _stored(plan: Plan) -> list[Entry]:
+    """What a plan's store keeps of observations, full."""
+    held = plan.ledger.only(device="ram", phase="collect").entries
+    return [
+        e for e in held if matches(e.component, "replay.observations") or matches(e.component, "rollout.observations")
+    ]
