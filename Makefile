@@ -74,7 +74,7 @@ $(VENV)/.bench-buffers: $(VENV)/.truth
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,bench-buffers]'
 	@touch $@
 
-# Peers that pin old versions of what is here come alone. ONLY='pong:*' is a part; QUICK=1 a shorter run.
+# ONLY='pong:*' is a part; QUICK=1 a shorter run.
 bench-buffers: $(VENV)/.bench-buffers ## Every buffer beside SB3's own and its peers, on real data; writes docs/buffers.md
 	$(BIN)/python benchmarks/buffers.py --write-docs $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 

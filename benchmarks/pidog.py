@@ -47,7 +47,6 @@ def measured(transitions: int, codec: str, folder: Path, updates: int) -> list[t
         device="cpu", replay_buffer_class=CompactReplayBuffer, replay_buffer_kwargs={"codec": codec},
     )  # fmt: skip
     model.learn(4)
-    empty = status("RssAnon")
     start = time.perf_counter()
     for number in track(range(transitions), description="filling"):
         step = recording.step(number % len(recording))
@@ -55,7 +54,7 @@ def measured(transitions: int, codec: str, folder: Path, updates: int) -> list[t
         ended, infos = step.terminated or step.truncated, [{"TimeLimit.truncated": step.truncated}]
         reward = recording.reward[at : at + 1]
         model.replay_buffer.add(step.obs, step.next_obs, step.action, reward, np.array([ended]), infos)
-    filling, full = time.perf_counter() - start, status("RssAnon")
+    filling = time.perf_counter() - start
     start = time.perf_counter()
     model.learn(updates, reset_num_timesteps=False)
     learning = time.perf_counter() - start
@@ -68,8 +67,6 @@ def measured(transitions: int, codec: str, folder: Path, updates: int) -> list[t
         ("bytes a transition", f"{buffer.bytes_per_transition:,.0f}"),
         ("the same in SB3's DictReplayBuffer", f"{plain:,} bytes a transition, {plain * transitions / GIB:,.1f} GiB"),
         ("buffer", f"{buffer.nbytes / GIB:,.2f} GiB"),
-        ("process with an empty buffer, after four updates (own pages)", f"{empty / GIB:,.2f} GiB"),
-        ("process with the full buffer (own pages)", f"{full / GIB:,.2f} GiB"),
         (
             "largest the process ever was, training included, with libraries and pages of the recording",
             f"{status('VmHWM') / GIB:,.2f} GiB",

@@ -9,8 +9,8 @@ import time
 
 from .stores import describe_store, is_compact
 
-#: Transitions and bytes of observations after which a store has decided how to keep them, and a little more.
-TRANSITIONS, BYTES = 768, 56 << 20
+#: A store decides how to keep its data after 512 transitions or 48 MiB; more of them say better what comes later.
+TRANSITIONS, BYTES = 2048, 56 << 20
 #: Fewer say nothing.
 LEAST = 64
 #: Seconds the environments may be stepped for it.

@@ -122,7 +122,9 @@ def _mapped(size: int) -> mmap.mmap:
 
     The C library would keep freed pieces, and numpy asks for huge pages, which makes a small store megabytes larger.
     """
-    region = mmap.mmap(-1, size)
+    # Python maps shared memory unless told otherwise: a forked process would then write into its parent's buffer.
+    private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
+    region = mmap.mmap(-1, size, **private)
     advice = "MADV_HUGEPAGE" if size >= EXTENT_BYTES else "MADV_NOHUGEPAGE"
     if hasattr(mmap, advice):
         with contextlib.suppress(OSError):  # a kernel without huge pages

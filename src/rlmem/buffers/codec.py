@@ -49,23 +49,23 @@ WORK = 6
 def _add_near(data: Any, start: int, size: int, lag: int) -> None:
     """Undo a subtraction along a short lag, keeping the running sums out of memory: reading back a byte just written costs
     five times as much as adding to it."""
-    end = start + size
+    part = data[start : start + size]
     if lag == 1:
         a = np.uint8(0)
-        for i in range(start, end):
-            a = np.uint8(a + data[i])
-            data[i] = a
+        for i in range(part.size):
+            a = np.uint8(a + part[i])
+            part[i] = a
     elif lag == 3:
         a = b = c = np.uint8(0)
-        whole = start + size // 3 * 3
-        for i in range(start, whole, 3):
-            a, b, c = np.uint8(a + data[i]), np.uint8(b + data[i + 1]), np.uint8(c + data[i + 2])
-            data[i], data[i + 1], data[i + 2] = a, b, c
-        for i in range(max(whole, start + 3), end):
-            data[i] = data[i] + data[i - 3]
+        for n in range(part.size // 3):
+            i = 3 * n
+            a, b, c = np.uint8(a + part[i]), np.uint8(b + part[i + 1]), np.uint8(c + part[i + 2])
+            part[i], part[i + 1], part[i + 2] = a, b, c
+        for i in range(max(part.size // 3 * 3, 3), part.size):
+            part[i] = part[i] + part[i - 3]
     else:
-        for i in range(start + lag, end):
-            data[i] = data[i] + data[i - lag]
+        for i in range(lag, part.size):
+            part[i] = part[i] + part[i - lag]
 
 
 @inlined

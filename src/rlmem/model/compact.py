@@ -82,7 +82,7 @@ class Compact:
         if key.constant:
             return self._array(key.name, self._open(key).named("constant", f"{key.why}: its blocks are not kept"))
         if key.coded is not None:
-            return self._array(key.name, self.units * key.coded + self._open(key))
+            return self._array(key.name, self.units * key.coded + self._open(key) + ROOM)
         units = Quantity.of(raw_block(key.unit_bytes, self.rows.value), "units a block", "256 KiB, at most rows // 128")
         blocks = self.units // units + self.n_envs * (ROLLOUT_SPARE if self.ends is None else SPARE)
         frames = f"a stack of {key.depth} keeps its newest frame" if key.depth > 1 else "one observation"
@@ -124,6 +124,10 @@ class Compact:
 
 #: Blocks an environment holds beyond its units: the one being written, the next, the oldest that is not quite free.
 SPARE = Quantity.of(2, "spare blocks", "written, opened ahead, not quite free yet", low=1, high=3)
+#: What a codec works in, in blocks of up to 256 KiB: three to code, three a thread to decode.
+ROOM = Quantity.of(
+    9 * BLOCK_BYTES // 2, "room to code", "9 blocks of 128 KiB (up to 15 of 256)", low=0, high=15 * BLOCK_BYTES
+)
 #: A rollout is emptied whole, and often ends with a block.
 ROLLOUT_SPARE = Quantity.of(1, "spare blocks", "the last one, and one opened ahead", low=0, high=3)
 
