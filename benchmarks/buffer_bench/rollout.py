@@ -10,7 +10,9 @@ import numpy as np
 from buffer_bench.memory import restart_peak, settle, status
 from buffer_bench.replay import differs
 
-HEIGHT, WIDTH, TILE, STACK, ENVS, BATCH = 144, 160, 8, 4, 2, 512
+HEIGHT, WIDTH, TILE, STACK, ENVS = 144, 160, 8, 4, 2
+#: PPO's default. The loop holds two batches at a time, which count in the peak of every store alike.
+BATCH = 64
 SHAPE = (3 * STACK, HEIGHT, WIDTH)
 #: name → label, what pip calls it, the module and class, arguments. The first is what the others are compared with.
 ROWS: dict[str, tuple[str, str, tuple[str, str], dict[str, Any]]] = {
@@ -138,6 +140,7 @@ class RolloutSession:
             "fill_peak_bytes": fill_peak - before,
             "peak_bytes": peak - before,
             "stock_bytes": int(np.prod(SHAPE)) * self.steps * ENVS,
+            "batch_bytes": int(np.prod(SHAPE)) * BATCH,
             "fill_s": fill_s,
             "pass_s": first_s,
             "again_s": again_s,

@@ -63,7 +63,7 @@ WORKLOADS = {
                  recording="camera-noise", capacity=20_000, quick=1_500),
         Workload(name="vector", title="Humanoid, vector 376 float32, action 17", kind="replay", recording="vector",
                  capacity=200_000, quick=10_000),
-        Workload(name="rollout", title="PPO rollout, 12×144×160 uint8 (4 RGB frames), 2 environments", kind="rollout",
+        Workload(name="rollout", title="PPO rollout, 12×144×160 uint8 (4 RGB frames), 2 environments, batch 64", kind="rollout",
                  capacity=16_384, quick=512),
         Workload(name="sac", title="SAC learn() on the robot camera, batch 256, small network", kind="learn",
                  recording="camera", capacity=20_000, quick=1_500),
