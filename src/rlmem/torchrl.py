@@ -423,7 +423,7 @@ class CompactStorage(TensorStorage):
         stack_axis: int | str | Mapping[Any, int | str] = "auto",
         budget: int | str | None = None,
         spill: str | os.PathLike[str] | None = None,
-        speed: float = 0.6,
+        speed: float = 0.4,
         threads: int | None = None,
     ) -> None:
         per_key = {"codec": codec, "stack": stack, "stack_axis": stack_axis}

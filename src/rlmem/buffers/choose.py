@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 #: Nanoseconds a byte, measured on one 2-core x86-64 machine (docs/buffers.md): a plain buffer's fancy index and copy to
 #: torch, our gather, writing a decoded byte, undoing each transform; and reading a coded byte, by coder (Zstandard with
 #: matches, its Huffman stage alone).
-PLAIN_NS, COPY_NS, RAW_NS = 0.45, 0.16, 0.12
+PLAIN_NS, COPY_NS, RAW_NS = 0.35, 0.16, 0.12
 UNDO_NS = {codec.LEFT: 0.40, codec.UP: 0.06, codec.PLANE: 0.06, codec.TIME: 0.06, codec.SHUFFLE: 0.5}
 LZ4_NS, ZSTD_NS, HUFFMAN_NS = 1.5, 7.0, 2.5
 #: What a transition costs beside its observation (action, reward, flags): sizes are compared with it included.
@@ -36,6 +36,8 @@ MOST_BLOCK_BYTES = 256 << 10
 #: Among choices this close in size the faster one wins; where speed is given up for size, only among those next to equal.
 #: A saving under a third is not worth sampling slower for.
 CLOSE, NEXT_TO, SAVING = 1.25, 1.05, 0.67
+#: The model is not better than this: from here on a choice counts as being as fast as a plain buffer.
+AS_FAST = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +78,11 @@ def choose(options: Options, key: str, layout: Layout, sample: Bytes, rows: int)
     coders = tuple(coder for coder in coders if available[coder])
     tried = [_tried(candidate, method, sample) for candidate, method in _candidates(layout, coders, sample, rows)]
     if asked == "auto":
-        for floor, saving, close in ((1.0, SAVING, CLOSE), (options.speed, SAVING, NEXT_TO), (1.5, codec.WORTH, CLOSE)):
+        for floor, saving, close in (
+            (AS_FAST, SAVING, CLOSE),
+            (options.speed, SAVING, NEXT_TO),
+            (1.5, codec.WORTH, CLOSE),
+        ):
             best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes], close)
             if best:
                 return best

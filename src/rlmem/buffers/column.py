@@ -18,6 +18,7 @@ from rlmem.buffers.rows import Rows
 #: A log segment is at least this much; coded blocks are laid one after another in it.
 LOG_BYTES = 128 << 10
 PAGE = 4096
+AHEAD_UNITS = 16
 
 
 @compiled(int64(int64, int64, int64, int64))
@@ -71,6 +72,8 @@ class Column:
         self.patterns: dict[int, Bytes] = {}
         self.pattern_addresses = np.zeros(n_envs, np.int64)
         self.encoder = Encoder(layout.block_bytes) if method else None
+        #: Small blocks are opened, and later coded, some at a time.
+        self._ahead = max(0, AHEAD_UNITS // layout.block - 1) if method else 0
         self.coded_blocks = self.coded_bytes = self.constant_blocks = 0
         self.on_seal: Callable[[Column, int], None] | None = None
         self._log_segment = -1
@@ -118,7 +121,7 @@ class Column:
             if oldest is not None:
                 self._release(env, int(oldest[env]) // k)
             # A row writes its next observation, and its own where an episode ended; or a single unit.
-            while self.opened[env] < (start + per_row) // k:
+            while self.opened[env] < (start + per_row) // k + self._ahead:
                 self._open(env, int(self.opened[env]) + 1)
         if self.layout.depth > 1 and oldest is not None:
             self._prune(oldest)

@@ -7,6 +7,7 @@ function comes in as an address as well, because a pointer bound at compile time
 
 from __future__ import annotations
 
+import hashlib
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +20,10 @@ from numba.extending import intrinsic
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 _said: list[bool] = []
+#: Names the state of all compiled code in the names numba keeps it under.
+_SOURCES = hashlib.sha256(
+    b"".join(Path(__file__).with_name(name).read_bytes() for name in ("native.py", "codec.py", "kernels.py"))
+).hexdigest()[:12]
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
 _BYTES = _I8.as_pointer()
@@ -28,6 +33,8 @@ def compiled(signature: Any) -> Callable[[Function], Function]:
     """Compile for one signature, without the GIL, kept on disk where there is a place to keep it."""
 
     def decorate(function: Function) -> Function:
+        # Numba looks only at the file a function is in; what it calls from the others is compiled into it as well.
+        function.__qualname__ = f"{function.__qualname__}-{_SOURCES}"
         options = {"nogil": True, "boundscheck": False, "error_model": "numpy"}
         try:
             made = njit(cache=True, **options)(function)

@@ -29,7 +29,7 @@ class Options:
     stack_axis: int | str | Mapping[str, int | str] = "auto"
     budget: int | None = None
     spill: str | None = None
-    speed: float = 0.6
+    speed: float = 0.4
     threads: int | None = None
 
     @classmethod

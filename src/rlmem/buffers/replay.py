@@ -142,7 +142,7 @@ class Replay:
         stack_axis: int | str | Mapping[str, int | str] = "auto",
         budget: int | str | None = None,
         spill: str | os.PathLike[str] | None = None,
-        speed: float = 0.6,
+        speed: float = 0.4,
         lossy: Mapping[str, str] | str | None = None,
         prioritized: bool = False,
         alpha: float = 0.6,

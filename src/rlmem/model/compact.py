@@ -37,6 +37,8 @@ class Key:
     constant: bool = False
     #: Bytes of a unit as found in a sample, coded or not; ``None``: as it is.
     coded: Quantity | None = None
+    #: Units in a coded block, where a sample was seen.
+    block: int | None = None
     #: There is a codec, and nothing is known about what it does to this data.
     unknown: bool = False
 
@@ -82,7 +84,7 @@ class Compact:
         if key.constant:
             return self._array(key.name, self._open(key).named("constant", f"{key.why}: its blocks are not kept"))
         if key.coded is not None:
-            return self._array(key.name, self.units * key.coded + self._open(key) + ROOM)
+            return self._array(key.name, self.units * key.coded + self._open(key) + self._room(key))
         units = Quantity.of(raw_block(key.unit_bytes, self.rows.value), "units a block", "256 KiB, at most rows // 128")
         blocks = self.units // units + self.n_envs * (ROLLOUT_SPARE if self.ends is None else SPARE)
         frames = f"a stack of {key.depth} keeps its newest frame" if key.depth > 1 else "one observation"
@@ -93,11 +95,20 @@ class Compact:
             amount = amount.between(0, 1, "what a codec saves is not known without data; planned as if nothing")
         return self._array(key.name, amount)
 
+    def _block_bytes(self, key: Key) -> int:
+        """A block before any coding."""
+        return segment_bytes((key.block or raw_block(key.unit_bytes, self.rows.value)) * key.unit_bytes)
+
     def _open(self, key: Key) -> Quantity:
         """Blocks being written are kept as they are."""
-        units = raw_block(key.unit_bytes, self.rows.value)
-        block = segment_bytes(units * key.unit_bytes)
+        block = self._block_bytes(key)
         return self.n_envs * Quantity.of(2 * block, "open blocks", "one written, one ahead", low=block, high=3 * block)
+
+    def _room(self, key: Key) -> Quantity:
+        """What a codec works in: three blocks to code, three a thread to decode."""
+        block = self._block_bytes(key)
+        why = "9 blocks (6 to 15): 3 to code, 3 a thread to decode"
+        return Quantity.of(9 * block, "room to code", why, low=6 * block if key.block else 0, high=15 * block)
 
     def _tables(self) -> list[Quantity]:
         groups = (self.rows // Quantity.literal(GROUP_ROWS) + 1) * self.n_envs
@@ -124,10 +135,6 @@ class Compact:
 
 #: Blocks an environment holds beyond its units: the one being written, the next, the oldest that is not quite free.
 SPARE = Quantity.of(2, "spare blocks", "written, opened ahead, not quite free yet", low=1, high=3)
-#: What a codec works in, in blocks of up to 256 KiB: three to code, three a thread to decode.
-ROOM = Quantity.of(
-    9 * BLOCK_BYTES // 2, "room to code", "9 blocks of 128 KiB (up to 15 of 256)", low=0, high=15 * BLOCK_BYTES
-)
 #: A rollout is emptied whole, and often ends with a block.
 ROLLOUT_SPARE = Quantity.of(1, "spare blocks", "the last one, and one opened ahead", low=0, high=3)
 

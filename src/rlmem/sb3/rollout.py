@@ -41,7 +41,7 @@ class CompactRolloutBuffer(RolloutBuffer):
         codec: str | Mapping[str, str] = "none",
         stack: int | str | Mapping[str, int | str | None] | None = "auto",
         stack_axis: int | str | Mapping[str, int | str] = "auto",
-        speed: float = 0.6,
+        speed: float = 0.4,
         threads: int | None = None,
     ) -> None:
         options = make_options(codec, stack, stack_axis, None, None, speed, threads)

@@ -65,6 +65,7 @@ def _key(name: str, key: Mapping[str, Any], sized: Mapping[str, Any], codec: Any
         depth=stack,
         constant=bool(found.get("constant")),
         coded=coded,
+        block=int(found["block"]) if coded else None,
         unknown=not found and (codec.get(name, "none") if isinstance(codec, Mapping) else codec) not in (None, "none"),
     )
 
