@@ -112,9 +112,10 @@ class Store:
         return None
 
     def _stream(self, layout: Layout, obs: Array, after: Array) -> Bytes:
-        """Units of the first env in the order they came, as a sample for the codecs."""
+        """Units in the order they came, env after env, as a sample for the codecs."""
         source = obs if not self.paired else after
-        units = source[:: self.n_envs]
+        by_env = np.arange(len(source)).reshape(-1, self.n_envs).T.reshape(-1)
+        units = source[by_env[:PROBE_TRANSITIONS]]
         if layout.depth > 1:
             step = layout.shape[layout.axis] // layout.depth
             units = np.take(
