@@ -129,7 +129,7 @@ def markdown(results: Results, clock: str) -> str:
     data = results.data
     host = data["machine"]
     parts = [
-        f"Measured {data['date']} by `make bench-buffers` on {host['cores']} cores of {host['cpu']}, "
+        f"Measured {data['date']} by `benchmarks/buffers.py`, in several runs added up, on {host['cores']} cores of {host['cpu']}, "
         f"{host['ram_bytes'] / 2**30:.0f} GiB, {host['system']}, Python {host['python']}: "
         + ", ".join(f"{name} {version}" for name, version in data["versions"].items())
         + ".",

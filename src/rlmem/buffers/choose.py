@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from rlmem.buffers.column import Column
     from rlmem.buffers.options import Options
 
-#: Nanoseconds a byte, measured on one 2-core x86-64 machine (docs/buffers.md): a plain buffer's fancy index and copy to
+#: Nanoseconds a byte, rough estimates from one busy 2-core x86-64 machine, adjusted to recordings of Pong and of a camera; no
+#: benchmark derives them, and docs/buffers.md says where they are too hopeful. In order: a plain buffer's fancy index and copy to
 #: torch, our gather, writing a decoded byte, undoing each transform; and reading a coded byte, by coder (Zstandard with
 #: matches, its Huffman stage alone).
 PLAIN_NS, COPY_NS, RAW_NS = 0.35, 0.16, 0.12
