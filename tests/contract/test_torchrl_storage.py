@@ -125,11 +125,16 @@ def assert_same_buffers(ours: Any, theirs: Any, seed: int = 0) -> None:
 
 
 def extended(data: TensorDict, *buffers: Any) -> None:
-    """Give the same to each; what was given is overwritten afterwards."""
+    """Give the same to each; what was given is overwritten afterwards.
+
+    TorchRL's storage gets it in parts no longer than itself: it leaves to chance (torch's ``index_put_``, with
+    threads) which row of one write stays in a slot written twice. Ours keeps the last.
+    """
     indices = []
     for buffer in buffers:
-        given = data.clone()
-        indices.append(buffer.extend(given))
+        given, storage = data.clone(), buffer.storage
+        parts = given.split(storage.max_size) if isinstance(storage, LazyTensorStorage) else [given]
+        indices.append(torch.cat([buffer.extend(part) for part in parts]))
         given.zero_()
     assert all(torch.equal(index, indices[0]) for index in indices)
 
