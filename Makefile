@@ -45,13 +45,13 @@ test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, u
 	$(BIN)/ruff check src tests benchmarks accuracy docs
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal
 
 unit: $(VENV)/.dev ## Only the tests that need no torch (seconds)
 	$(BIN)/python -m pytest -q -m 'not truth'
 
 truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
-	$(BIN)/python -m pytest -q -m truth
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m truth
 
 lint: $(VENV)/.dev ## Ruff
 	$(BIN)/ruff check src tests benchmarks accuracy docs

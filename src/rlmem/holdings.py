@@ -1,0 +1,136 @@
+"""What a running process holds: its resident memory by owner, by class, and the rest, in one page-exact sum."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+#: How the names of owners were had, best first; ``pages`` means that only classes could be told.
+WAYS = ("agent", "remote-exec", "debugger", "pages")
+#: How resident pages were read, best first. The last two know sizes of mappings, not which pages.
+PAGE_METHODS = ("pagemap-scan", "pagemap", "smaps", "psutil")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holding:
+    """One owner: an object of the program by its path from a variable, and the memory beneath it.
+
+    ``nbytes`` is what it has allocated, ``resident_bytes`` what of that is in memory. ``filled`` of ``capacity`` rows
+    are used, as the container itself says; ``capacity`` is None for one without a bound (a list that may grow for
+    ever). ``estimated`` sizes come from a sample of a long container.
+    """
+
+    path: str
+    kind: str  # array, tensor, container, store, graph
+    type: str
+    nbytes: int
+    resident_bytes: int
+    filled: int | None = None
+    capacity: int | None = None
+    estimated: bool = False
+    device: str = "ram"
+    note: str = ""
+
+    @property
+    def growth_bytes(self) -> int | None:
+        """What is still to come: allocated and not resident; None for a container whose end is not known."""
+        if self.filled is not None and self.capacity is None:
+            return None
+        return max(0, self.nbytes - self.resident_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Portion:
+    """Resident memory of one class (``heap``, ``library code``) that no named owner has."""
+
+    name: str
+    resident_bytes: int
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ThreadStack:
+    """One thread and its stack: reserved address space against touched pages; None where they cannot be told."""
+
+    tid: int
+    name: str
+    reserved_bytes: int | None = None
+    resident_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuShare:
+    """VRAM of one process on one GPU. torch's own figures are known with an agent only."""
+
+    gpu: str
+    used_bytes: int | None = None
+    allocated_bytes: int | None = None
+    reserved_bytes: int | None = None
+
+    @property
+    def other_bytes(self) -> int | None:
+        """Context, loaded modules and what torch cannot see."""
+        if self.used_bytes is None or self.reserved_bytes is None:
+            return None
+        return max(0, self.used_bytes - self.reserved_bytes)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far the training is, as its own objects say."""
+
+    step: int
+    total: int | None = None
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One process: named + classes + unexplained = resident, to the page."""
+
+    pid: int
+    start: int  # clock ticks after boot: with the pid, who it is
+    command: str
+    role: str = "main"
+    state: str = "S"
+    way: str = "pages"
+    pages_from: str = "pagemap-scan"
+    rss_bytes: int = 0
+    pss_bytes: int | None = None
+    uss_bytes: int | None = None
+    swap_bytes: int | None = None
+    holdings: tuple[Holding, ...] = ()
+    portions: tuple[Portion, ...] = ()
+    unexplained_bytes: int = 0
+    threads: tuple[ThreadStack, ...] = ()
+    gpus: tuple[GpuShare, ...] = ()
+    progress: Progress | None = None
+    trimmed_bytes: int | None = None
+    seconds: float = 0.0
+    paused_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def named_bytes(self) -> int:
+        """Resident memory with an owner's name."""
+        return sum(holding.resident_bytes for holding in self.holdings if holding.device == "ram")
+
+    @property
+    def growth_bytes(self) -> int:
+        """What the bounded owners will still take."""
+        return sum(holding.growth_bytes or 0 for holding in self.holdings if holding.device == "ram")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeExplanation:
+    """A process and its children. Together they hold ``pss_bytes``: a page that several share counts once."""
+
+    processes: tuple[Explanation, ...]
+    pss_bytes: int | None = None
+    uss_bytes: int | None = None
+    shared_bytes: int | None = None
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def top(self) -> Explanation:
+        """The process that was asked about."""
+        return self.processes[0]
