@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 
 #: How the names of owners were had, best first; ``pages`` means that only classes could be told.
 WAYS = ("agent", "remote-exec", "debugger", "pages")
-#: How resident pages were read, best first. The last two know sizes of mappings, not which pages.
-PAGE_METHODS = ("pagemap-scan", "pagemap", "smaps", "psutil")
+#: How resident pages were read, best first. The first two know which pages, the third how much of each mapping, the
+#: fourth only sums of a process.
+PAGE_METHODS = ("pagemap-scan", "pagemap", "smaps", "status")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,9 +33,14 @@ class Holding:
 
     @property
     def growth_bytes(self) -> int | None:
-        """What is still to come: allocated and not resident; None for a container whose end is not known."""
-        if self.filled is not None and self.capacity is None:
-            return None
+        """What is still to come; None for a container whose end is not known.
+
+        An array is allocated whole: what of it is not resident yet. A container of objects grows by its rows.
+        """
+        if self.kind in {"container", "store"} and self.filled is not None:
+            if self.capacity is None:
+                return None
+            return round(self.resident_bytes / self.filled * (self.capacity - self.filled)) if self.filled else 0
         return max(0, self.nbytes - self.resident_bytes)
 
 
@@ -98,6 +104,7 @@ class Explanation:
     pss_bytes: int | None = None
     uss_bytes: int | None = None
     swap_bytes: int | None = None
+    shared_anonymous_bytes: int | None = None  # pages a fork still shares, copied when one side writes
     holdings: tuple[Holding, ...] = ()
     portions: tuple[Portion, ...] = ()
     unexplained_bytes: int = 0

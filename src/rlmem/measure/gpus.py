@@ -80,3 +80,67 @@ def amd_gpus(root: Path) -> tuple[Gpu, ...]:
         name = (read_text(device / "product_name") or "").strip() or f"AMD GPU ({path.name})"
         gpus.append(Gpu(name=name, total_bytes=total, free_bytes=free))
     return tuple(gpus)
+
+
+def process_vram(pid: int, *, root: Path = ROOT) -> dict[str, int]:
+    """VRAM a process takes on each GPU as its driver counts it: NVML, else what amdgpu says of its open files."""
+    if root == ROOT:
+        try:
+            nvml: Any = import_module("pynvml")
+        except ImportError:
+            nvml = None
+        if nvml is not None and (found := nvml_process(nvml, pid)):
+            return found
+    return amd_process(pid, root)
+
+
+def nvml_process(nvml: Any, pid: int) -> dict[str, int]:
+    """Bytes by GPU; a container may hide whose they are, and then there is nothing."""
+    try:
+        nvml.nvmlInit()
+    except nvml.NVMLError:
+        return {}
+    found: dict[str, int] = {}
+    try:
+        for index in range(nvml.nvmlDeviceGetCount()):
+            try:
+                handle = nvml.nvmlDeviceGetHandleByIndex(index)
+                name = nvml.nvmlDeviceGetName(handle)
+                running = nvml.nvmlDeviceGetComputeRunningProcesses(handle)
+            except nvml.NVMLError:
+                continue
+            text = name.decode() if isinstance(name, bytes) else str(name)
+            used = sum(int(each.usedGpuMemory or 0) for each in running if each.pid == pid)
+            if used:
+                key = text if text not in found else f"{text} #{index}"
+                found[key] = used
+    except nvml.NVMLError:
+        pass
+    finally:
+        nvml.nvmlShutdown()
+    return found
+
+
+def amd_process(pid: int, root: Path) -> dict[str, int]:
+    """amdgpu's ``fdinfo``: a file opened twice shows the same client, which counts once."""
+    clients: dict[tuple[str, str], int] = {}
+    try:
+        files = sorted((root / "proc" / str(pid) / "fdinfo").iterdir())
+    except OSError:
+        return {}
+    for file in files:
+        fields = {
+            name.strip(): rest.strip()
+            for name, _, rest in (line.partition(":") for line in (read_text(file) or "").splitlines())
+        }
+        if fields.get("drm-driver") != "amdgpu":
+            continue
+        words = fields.get("drm-memory-vram", "").split()
+        size = parse_whole(words[0]) if words else None
+        if size is not None:
+            scale = {"KiB": 1 << 10, "MiB": 1 << 20}.get(words[1] if len(words) > 1 else "", 1)
+            clients[fields.get("drm-pdev", "?"), fields.get("drm-client-id", file.name)] = size * scale
+    found: dict[str, int] = {}
+    for (device, _), nbytes in clients.items():
+        found[f"AMD GPU ({device})"] = found.get(f"AMD GPU ({device})", 0) + nbytes
+    return {name: nbytes for name, nbytes in found.items() if nbytes}

@@ -33,6 +33,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rlmem.agent import proc
+from rlmem.measure.processes import role
 from rlmem.runner.tree import Tree
 
 LIST_SECONDS = 0.1
@@ -304,16 +305,3 @@ class Sampler:
             with self._lock:
                 self._record.read(reading)
             self._stop.wait(READ_REST * (time.thread_time() - cpu))
-
-
-def role(pid: int, top: int, parents: Mapping[int, int], commands: Mapping[int, str]) -> str:
-    """What a process is in the tree of a Python program, by its command line and its parent's."""
-    if pid == top:
-        return "main"
-    own, parent = commands.get(pid, ""), parents.get(pid, 0)
-    if "multiprocessing.resource_tracker" in own:
-        return "other"
-    if "multiprocessing.forkserver" in own:
-        return "worker" if "multiprocessing.forkserver" in commands.get(parent, "") else "forkserver"
-    forked = bool(own) and own == commands.get(parent)
-    return "worker" if forked or "multiprocessing.spawn" in own or "multiprocessing-fork" in own else "other"

@@ -1,0 +1,126 @@
+"""What is known of a process that dies: the exception that ended it, and how far it was, left in the run's folder.
+
+Hooks are chained and never replaced: whatever the program or its environment had set is called as before. How far the
+run was stands in a small mapped file, which costs no system call to write and is still there after SIGKILL.
+"""
+
+import json
+import mmap
+import os
+import struct
+import sys
+import threading
+import time
+
+#: By number in the mapped file; the empty one is all that is outside of learning.
+PHASES = ("", "collect", "update", "evaluate", "checkpoint")
+#: Phase, step, total steps (-1: not known).
+MARK = struct.Struct("<qqq")
+_state = {"folder": None, "mark": None, "pid": None}
+
+
+def install(folder):
+    """Leave word of this process in a folder from now on."""
+    if _state["folder"]:
+        return
+    _state["folder"] = folder
+    sys.excepthook = _chained(sys.excepthook)
+    threading.excepthook = _chained_thread(threading.excepthook)
+    from . import pressure
+    from .imports import After
+
+    after = next((finder for finder in sys.meta_path if isinstance(finder, After)), None)
+    if after is None:
+        after = After()
+        sys.meta_path.insert(0, after)
+    after.add("multiprocessing.process", _watch_multiprocessing)
+    pressure.install(after)
+
+
+def _chained(before):
+    def excepthook(kind, error, trace):
+        note(error, trace)
+        before(kind, error, trace)
+
+    return excepthook
+
+
+def _chained_thread(before):
+    def excepthook(args):
+        if args.exc_type is not SystemExit:
+            note(args.exc_value or args.exc_type(), args.exc_traceback)
+        before(args)
+
+    return excepthook
+
+
+def _watch_multiprocessing(module):
+    """Worker processes print their exceptions themselves and call no hook."""
+    original = module.BaseProcess.run
+
+    def run(self):
+        try:
+            original(self)
+        except Exception as error:
+            note(error, error.__traceback__, worker=self.name)
+            raise
+
+    module.BaseProcess.run = run
+
+
+def note(error, trace, worker=None):
+    """Write down an exception that nobody caught; never fails."""
+    try:
+        phase, step, _ = read_mark(_state["mark"][:]) if _state["pid"] == os.getpid() else ("", -1, -1)
+        said = {
+            "pid": os.getpid(),
+            "type": "%s.%s" % (type(error).__module__, type(error).__name__),
+            "kinds": [base.__name__ for base in type(error).__mro__],
+            "message": str(error)[:2000],
+            "where": _where(trace),
+            "thread": threading.current_thread().name,
+            "worker": worker,
+            "phase": phase,
+            "step": None if step < 0 else step,
+            "at": time.time(),
+        }
+        path = os.path.join(_state["folder"], "death-%d-%d.json" % (os.getpid(), time.monotonic_ns()))
+        with open(path + ".part", "w") as file:
+            json.dump(said, file)
+        os.replace(path + ".part", path)
+    except Exception:  # the program's own last words matter more
+        pass
+
+
+def _where(trace):
+    """``file:line`` of the innermost frame, without loading what formats a traceback."""
+    place = None
+    while trace is not None:
+        place = "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        trace = trace.tb_next
+    return place
+
+
+def mark():
+    """This process's own mapped file, made when it is first needed; None where there is no run's folder."""
+    if _state["pid"] == os.getpid():
+        return _state["mark"]
+    if not _state["folder"]:
+        return None
+    _state["pid"], _state["mark"] = os.getpid(), None
+    try:
+        with open(os.path.join(_state["folder"], "mark-%d" % os.getpid()), "w+b") as file:
+            file.write(MARK.pack(0, -1, -1))
+            file.flush()
+            _state["mark"] = mmap.mmap(file.fileno(), MARK.size)
+    except (OSError, ValueError):
+        pass
+    return _state["mark"]
+
+
+def read_mark(data):
+    """Phase, step and total from the bytes of a mapped file; -1 where they are not known."""
+    if len(data) < MARK.size:
+        return "", -1, -1
+    phase, step, total = MARK.unpack_from(data)
+    return PHASES[phase] if 0 <= phase < len(PHASES) else "", step, total

@@ -1,0 +1,96 @@
+"""How full a store is and how far a run has come, read from the fields the known classes keep."""
+
+from .children import is_a
+
+#: For the classes of each library: the field with the capacity in rows, the one with the rows used (or the position
+#: written next), and the one that says that all rows are used. The library is told by the module of a base class.
+STORES = {
+    "stable_baselines3": ("buffer_size", "pos", "full"),
+    "sb3_contrib": ("buffer_size", "pos", "full"),
+    "elegantrl": ("max_size", "cur_size", "if_full"),
+    "torchrl": ("max_size", "_len_value", None),
+    "tianshou": ("maxsize", "_size", None),
+}
+#: What hand-written buffers call the same things.
+CAPACITIES = ("capacity", "max_size", "maxsize", "buffer_size", "max_len", "memory_size", "mem_size")
+SIZES = ("cur_size", "size", "_size", "count", "_len", "pos", "ptr", "idx", "index", "position", "mem_cntr", "cntr")
+FULL = ("full", "if_full", "is_full")
+
+
+def whole(value):
+    """A field as a number of rows; None for anything else."""
+    if is_a(value, bool):
+        return None
+    if is_a(value, int):
+        return value
+    inner = getattr(value, "value", None) if type(value).__module__.startswith("multiprocessing") else None
+    return inner if is_a(inner, int) else None
+
+
+#: A variable of one of these names makes an object worth a closer look.
+TELLING = frozenset((*CAPACITIES, "num_timesteps", "total_step"))
+
+
+def fill_of(item, fields, storages):
+    """``(rows used, rows there are)`` of a store, from its own variables; None for what is no store."""
+    for cls in type(item).__mro__:
+        names = STORES.get(cls.__module__.split(".")[0])
+        if names and names[0] in fields:
+            return _read(fields, *names)
+    capacity = next((name for name in CAPACITIES if whole(fields.get(name))), None)
+    if capacity is None:
+        return None
+    rows = whole(fields[capacity])
+    # A hand-written buffer is believed when some array of its own has as many rows as it says.
+    arrays = [value for value in fields.values() if storages.kinds and is_a(value, storages.kinds)]
+    if not any(rows in storages.shape(value)[:2] for value in arrays):
+        return None
+    used = next((name for name in SIZES if whole(fields.get(name)) is not None), None)
+    full = next((name for name in FULL if type(fields.get(name)) is bool), None)
+    return _read(fields, capacity, used, full)
+
+
+def _read(fields, capacity, used, full):
+    rows, filled = whole(fields.get(capacity)), whole(fields.get(used))
+    if rows is None or filled is None:
+        return None
+    if full is not None and bool(fields.get(full)):
+        filled = rows
+    return min(filled, rows), rows
+
+
+def progress_of(item, fields):
+    """Steps done and wanted, of an algorithm that counts them; None for other objects."""
+    step = whole(fields.get("num_timesteps"))
+    if step is not None and "_total_timesteps" in fields:
+        return {"step": step, "total": whole(fields["_total_timesteps"]), "source": type(item).__name__}
+    step = whole(fields.get("total_step"))
+    if step is not None and any(cls.__module__.startswith("elegantrl") for cls in type(item).__mro__):
+        return {"step": step, "total": None, "source": type(item).__name__}
+    return None
+
+
+#: Functions of known frameworks and the phase of a run they are.
+PHASES = {
+    "collect_rollouts": "collect",
+    "explore_env": "collect",
+    "explore_one_env": "collect",
+    "explore_vec_env": "collect",
+    "train": "update",
+    "update_net": "update",
+    "update_objectives": "update",
+    "evaluate_policy": "evaluate",
+    "save_replay_buffer": "checkpoint",
+    "load_replay_buffer": "resume",
+}
+_FRAMEWORKS = ("stable_baselines3", "sb3_contrib", "elegantrl", "rlmem")
+
+
+def phase_of(frame):
+    """The phase of a run, by the innermost function of a framework on a thread's stack; None outside of one."""
+    while frame is not None:
+        code = frame.f_code
+        if code.co_name in PHASES and str(frame.f_globals.get("__name__", "")).split(".")[0] in _FRAMEWORKS:
+            return PHASES[code.co_name]
+        frame = frame.f_back
+    return None

@@ -1,0 +1,139 @@
+"""Where a walk begins: the variables a program can name, the plainest names first."""
+
+import os
+import sys
+import sysconfig
+import threading
+
+from . import children
+
+#: Packages whose tables are large, many and do not grow: looking at them would take longer than all the rest.
+QUIET = frozenset("jinja2 mpmath networkx numba numpy pandas pip setuptools scipy sympy tensordict torch torchrl".split())
+_OPTIMIZED = 0x1  # a function's variables live in the frame, not in a dictionary
+_HERE = __name__.rpartition(".")[0]
+
+
+def tiers(own_thread):
+    """Lists of ``(name, value)``, each walked to its end before the next (the plainest names go first), and whether
+    they are a library's.
+
+    The script's variables and those of the program's own functions; what its modules keep; what functions of libraries
+    hold at the moment; what libraries keep.
+    """
+    places = library_places()
+    main = sys.modules.get("__main__")
+    own, foreign = frames(own_thread, places)
+    first = _public(vars(main)) if main is not None else []
+    yield first + own, False
+    modules, libraries = [], []
+    if main is not None:
+        for key, value in first:
+            modules += _of_class(key, value)
+    for name, module in list(sys.modules.items()):
+        table = getattr(module, "__dict__", None)
+        if type(table) is not dict or name.split(".")[0] in (_HERE, "rlmem") or module is main:
+            continue
+        if is_library(table.get("__file__"), places):
+            if not is_quiet(name, table.get("__file__")):
+                libraries.append((name, table))
+            continue
+        for key, value in _public(table):
+            modules.append(("%s.%s" % (name, key), value))
+            modules += _of_class("%s.%s" % (name, key), value)
+    yield modules, False
+    yield foreign, False
+    for name, table in libraries:
+        yield _kept_by_library(name, table), True
+
+
+def frames(own_thread, places):
+    """The local variables of every thread's functions, outermost first: of the program, and of libraries."""
+    current = sys._current_frames()
+    main = threading.main_thread().ident
+    own, foreign = [], []
+    for ident in sorted(current, key=lambda ident: ident != main):
+        if ident == own_thread:
+            continue
+        chain, frame = [], current[ident]
+        while frame is not None and len(chain) < 200:
+            chain.append(frame)
+            frame = frame.f_back
+        for frame in reversed(chain):
+            (foreign if is_library(frame.f_code.co_filename, places) else own).extend(_locals(frame))
+    return own, foreign
+
+
+def _locals(frame):
+    """A function's variables by name.
+
+    Before Python 3.13 ``f_locals`` is a dictionary that stays with the frame and would keep alive what the function
+    lets go, so it is emptied again, unless the program has asked for it itself or is being traced (a tracer writes it
+    back into the frame).
+    """
+    code = frame.f_code
+    if not code.co_flags & _OPTIMIZED or frame.f_trace is not None:
+        return []
+    if str(frame.f_globals.get("__name__", "")).startswith(_HERE):
+        return []
+    table = frame.f_locals
+    found = [(str(name), value) for name, value in list(table.items()) if not str(name).startswith(".")]
+    # Held by the frame, by ``table`` and by the call: by nobody else.
+    if sys.version_info < (3, 13) and sys.getrefcount(table) <= 3:
+        table.clear()
+    return found
+
+
+def _public(table):
+    return [
+        (name, value) for name, value in children.copied(table) if not (name.startswith("__") and name.endswith("__"))
+    ]
+
+
+def _of_class(name, value):
+    """What a class of the program keeps for all its objects."""
+    if not issubclass(type(value), type):
+        return []
+    return [("%s.%s" % (name, key), kept) for key, kept in list(vars(value).items()) if is_kept(kept)]
+
+
+def _kept_by_library(name, table):
+    """Only what may grow: tables and lists of a module or of one of its classes, and caches of functions."""
+    for key, value in children.copied(table):
+        if is_kept(value):
+            if not key.startswith("__"):
+                yield "%s.%s" % (name, key), value
+        elif type(value) is type and value.__module__ == name:
+            for inner, kept in list(vars(value).items()):
+                if is_kept(kept) and not inner.startswith("__"):
+                    yield "%s.%s.%s" % (name, key, inner), kept
+
+
+#: Types of what a module or a class may keep more and more of.
+_KEPT = ("list", "dict", "set", "deque", "OrderedDict", "defaultdict", "WeakValueDictionary", "ndarray", "Tensor")
+
+
+def is_kept(value):
+    """Whether a module or a class may keep memory with it: by its type's name, as nothing of it may be called."""
+    kind = type(value)
+    if kind in (list, dict, set):
+        return len(value) > 0
+    return kind.__name__ in _KEPT or kind.__name__ == "_lru_cache_wrapper"
+
+
+def library_places():
+    """Folders of installed packages and of the standard library."""
+    paths = sysconfig.get_paths()
+    found = {paths.get(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")}
+    return tuple(os.path.join(path, "") for path in found if path)
+
+
+def is_quiet(name, path):
+    """Whether a library keeps nothing of a program's: the standard library, and some large ones."""
+    return name.split(".")[0] in QUIET or not path or "-packages" not in path
+
+
+def is_library(path, places):
+    """Whether a module comes from one of them, or from no file at all."""
+    if not isinstance(path, str):
+        return True
+    return path.startswith(places) or "site-packages" in path or "dist-packages" in path

@@ -1,0 +1,217 @@
+"""The agent's ear: a socket only its owner can open, one thread asleep until somebody asks.
+
+Questions and answers are JSON, one line each. The thread costs nothing while nobody asks, is a daemon, survives no
+fork (a child gets its own) and never lets an error out. The socket's name holds the process's number and start time,
+so that a number given again is not mistaken for it.
+"""
+
+import importlib
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+
+#: What can be asked: the function that answers, in a module of this package that is loaded when it is first needed.
+HANDLERS = {
+    "hello": "server:hello",
+    "walk": "walk:answer",
+    "phase": "server:phase",
+    "describe": "models:answer",
+    "trim": "server:trim",
+    "checkpoint": "pressure:checkpoint",
+}
+LONGEST_QUESTION = 1 << 16
+#: A client that says nothing does not keep others waiting.
+PATIENCE = 5.0
+_PACKAGE = __name__.rpartition(".")[0]
+_state = {"pid": None, "socket": None, "path": None, "hooked": False}
+
+
+def folder():
+    """Where sockets lie: a folder of this user's alone. None when there can be none."""
+    base = os.environ.get("XDG_RUNTIME_DIR")
+    paths = [os.path.join(base, "rlmem")] if base and os.path.isdir(base) else []
+    paths.append("/tmp/rlmem-%d" % os.getuid())
+    for path in paths:
+        try:
+            os.makedirs(path, mode=0o700, exist_ok=True)
+            found = os.lstat(path)
+        except OSError:
+            continue
+        # A folder that somebody else put there first is not ours, whatever it is called.
+        if (
+            found.st_uid == os.getuid()
+            and not found.st_mode & 0o077
+            and os.path.isdir(path)
+            and not os.path.islink(path)
+        ):
+            return path
+    return None
+
+
+def start_time(pid="self"):
+    """Clock ticks after boot at which a process began."""
+    with open("/proc/%s/stat" % pid, "rb") as file:
+        return int(file.read().rpartition(b")")[2].split()[19])
+
+
+def start():
+    """Open the socket and begin to listen; once in a process. Whether there is an agent now."""
+    if _state["pid"] == os.getpid():
+        return True
+    place = folder()
+    if place is None or not hasattr(socket, "AF_UNIX"):
+        return False
+    try:
+        path = os.path.join(place, "%d-%d.sock" % (os.getpid(), start_time()))
+        tidy(place)
+        ear = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if os.path.exists(path):
+            if is_answered(path):  # another agent of this very process
+                return True
+            os.unlink(path)
+        mask = os.umask(0o177)
+        try:
+            ear.bind(path)
+        finally:
+            os.umask(mask)
+        ear.listen(8)
+    except (OSError, ValueError):
+        return False
+    _state.update(pid=os.getpid(), socket=ear, path=path)
+    threading.Thread(target=listen, args=(ear,), name="rlmem-agent", daemon=True).start()
+    if not _state["hooked"]:
+        _state["hooked"] = True
+        import atexit
+
+        atexit.register(stop)
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=forked)
+    return True
+
+
+def stop():
+    """Take the socket away; only its own process does."""
+    if _state["pid"] == os.getpid() and _state["path"]:
+        try:
+            os.unlink(_state["path"])
+        except OSError:
+            pass
+
+
+def forked():
+    """A child has a number of its own: close the parent's socket and open one."""
+    ear = _state["socket"]
+    _state.update(pid=None, socket=None, path=None)
+    try:
+        if ear is not None:
+            ear.close()
+        start()
+    except Exception:  # a child without an agent is still a child
+        pass
+
+
+def tidy(place):
+    """Remove sockets of processes that are gone."""
+    for name in os.listdir(place):
+        number = name.partition("-")[0]
+        if name.endswith(".sock") and number.isdigit() and not os.path.exists("/proc/%s" % number):
+            try:
+                os.unlink(os.path.join(place, name))
+            except OSError:
+                pass
+
+
+def is_answered(path):
+    """Whether somebody listens at a socket."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        probe.settimeout(0.2)
+        try:
+            probe.connect(path)
+        except OSError:
+            return False
+        return True
+
+
+def listen(ear):
+    """Answer for as long as the process lives."""
+    while True:
+        try:
+            other, _ = ear.accept()
+        except OSError:
+            return
+        try:
+            with other:
+                other.settimeout(PATIENCE)
+                if is_owner(other):
+                    reply(other)
+        except Exception:  # a client that goes away is no trouble of the program's
+            continue
+
+
+def is_owner(other):
+    """Whether the other end is this user, or root."""
+    if not hasattr(socket, "SO_PEERCRED"):
+        return True
+    _, uid, _ = struct.unpack("3i", other.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i")))
+    return uid in (0, os.getuid())
+
+
+def reply(other):
+    """One question, one answer."""
+    text = b""
+    while not text.endswith(b"\n"):
+        part = other.recv(4096)
+        if not part or len(text) > LONGEST_QUESTION:
+            return
+        text += part
+    try:
+        said = handle(json.loads(text.decode("utf-8")))
+    except Exception as error:  # told to the one who asked
+        said = {"error": "%s: %s" % (type(error).__name__, error)}
+    other.sendall(json.dumps(said, default=str).encode("utf-8") + b"\n")
+
+
+def handle(request):
+    """The answer of the function that knows."""
+    place = HANDLERS.get(request.get("ask"))
+    if place is None:
+        return {"error": "unknown question %r" % request.get("ask")}
+    module, _, name = place.partition(":")
+    function = getattr(importlib.import_module("%s.%s" % (_PACKAGE, module)), name)
+    return function(request)
+
+
+def hello(request):
+    """Who this is."""
+    return {
+        "pid": os.getpid(),
+        "python": "%d.%d.%d" % sys.version_info[:3],
+        "implementation": sys.implementation.name,
+        "asks": sorted(HANDLERS),
+        "argv": [str(word) for word in getattr(sys, "argv", [])],
+    }
+
+
+def phase(request):
+    """Which part of a run the main thread is in; None when that cannot be told."""
+    from . import fills
+
+    frame = sys._current_frames().get(threading.main_thread().ident)
+    return {"phase": fills.phase_of(frame)}
+
+
+def trim(request):
+    """Ask the C library to hand free memory back; how much resident memory that gave."""
+    import ctypes
+
+    from . import proc
+
+    library = ctypes.CDLL(None)
+    if not hasattr(library, "malloc_trim"):
+        return {"error": "this C library has no malloc_trim"}
+    before = proc.rss()
+    library.malloc_trim(0)
+    return {"before": before, "after": proc.rss()}

@@ -1,0 +1,110 @@
+"""Where the values of an array or a tensor lie: an address, a length and a device. Views lead to what they view."""
+
+import sys
+
+from .children import is_a
+
+#: Deeper chains of views do not occur.
+DEEPEST = 32
+
+
+class Storages:
+    """Looks beneath arrays and tensors, with the libraries the program has loaded (none is imported here)."""
+
+    def __init__(self):
+        numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
+        self.array = getattr(numpy, "ndarray", None)
+        self.scalar = getattr(numpy, "generic", None)
+        self.memmap = getattr(numpy, "memmap", None)
+        self.tensor = getattr(torch, "Tensor", None)
+        self.torch = torch if self.tensor is not None else None
+        known = tuple(kind for kind in (self.array, self.tensor) if kind is not None)
+        self.kinds = known
+
+    def beneath(self, item):
+        """``(kind, address, nbytes, device, owner)``; None when it has no memory of its own kind.
+
+        ``owner`` is another object that really holds the memory (a mapped file, a bytes object), if there is one.
+        """
+        try:
+            if self.tensor is not None and is_a(item, self.tensor):
+                return self._tensor(item)
+            return self._array(item)
+        except Exception:  # a tensor of a kind without storage (meta, sparse, functional)
+            return None
+
+    def _array(self, item):
+        base = item
+        for _ in range(DEEPEST):
+            below = self.array.base.__get__(base)
+            if not is_a(below, self.array):
+                break
+            base = below
+        nbytes = self.array.nbytes.__get__(base)
+        address = self.array.__array_interface__.__get__(base)["data"][0]
+        owner = self.array.base.__get__(base)
+        if owner is not None and self.tensor is not None and is_a(owner, self.tensor):
+            return self._tensor(owner)
+        if base is not item and self.array.strides.__get__(base) is not None and nbytes == 0:
+            return None
+        return "array", address, nbytes, "ram", owner
+
+    def _tensor(self, item):
+        if self.tensor.layout.__get__(item) is not self.torch.strided:
+            return None
+        storage = self.tensor.untyped_storage(item)
+        device = storage.device.type
+        place = "ram" if device == "cpu" else "vram" if device in ("cuda", "xpu", "hip") else device
+        if place not in ("ram", "vram"):
+            return None
+        return "tensor", storage.data_ptr(), storage.nbytes(), place, None
+
+    def graph_of(self, item):
+        """The function a tensor came from, which keeps what its backward pass needs; None for a plain value."""
+        if self.tensor is None or not is_a(item, self.tensor):
+            return None
+        try:
+            return self.tensor.grad_fn.__get__(item)
+        except Exception:
+            return None
+
+    def gradient_of(self, item):
+        """A leaf's gradient."""
+        if self.tensor is None or not is_a(item, self.tensor):
+            return None
+        try:
+            return self.tensor.grad.__get__(item) if self.tensor.is_leaf.__get__(item) else None
+        except Exception:
+            return None
+
+    def shape(self, item):
+        """The lengths of its sides."""
+        try:
+            return tuple(int(side) for side in item.shape)
+        except Exception:
+            return ()
+
+    def objects(self, item):
+        """The elements of an array of Python objects, or of a part of it."""
+        if self.array is None or not is_a(item, self.array) or not item.dtype.hasobject:
+            return []
+        flat = self.array.reshape(item, -1)
+        return [flat[index] for index in range(min(flat.shape[0], 64))]
+
+    def cuda(self):
+        """What torch's allocator holds on each GPU that this process has used already."""
+        cuda = getattr(self.torch, "cuda", None)
+        try:
+            if cuda is None or not cuda.is_initialized():
+                return []
+            return [
+                {
+                    "gpu": cuda.get_device_name(index),
+                    "allocated": int(cuda.memory_allocated(index)),
+                    "reserved": int(cuda.memory_reserved(index)),
+                }
+                for index in range(cuda.device_count())
+                if cuda.memory_reserved(index)
+            ]
+        except Exception:
+            return []

@@ -1,0 +1,395 @@
+"""The walk: from the variables of a program to every array, tensor and container it can name, each counted once.
+
+Breadth first, so that the shortest path names an object. Arrays and tensors are looked at as soon as they are seen and
+never kept waiting, so that the walk does not prolong the life of a large temporary. Long containers are sampled and
+their rows marked as estimates. A walk ends at its limits of time and objects, and says so.
+"""
+
+import collections
+import sys
+import threading
+import time
+
+from . import children, fills, roots
+from .storages import Storages
+
+#: Rows under this many bytes are added to the path they hang on.
+FOLD = 64 << 10
+#: Texts and byte strings from this size on are rows of their own.
+BIG = 64 << 10
+MOST_OBJECTS = 400_000
+SECONDS = 0.6
+CHECK_EVERY = 256
+MOST_ROWS = 500
+#: What a Python object around an array or a tensor costs.
+ARRAY_OBJECT, TENSOR_OBJECT = 112, 600
+#: Above this an object is the C library's, beneath it Python's own allocator's.
+SMALL = 512
+#: An object with more references than this belongs to nobody alone.
+SHARED = 8
+
+
+class Node:
+    """One path, and what was found at it."""
+
+    __slots__ = (
+        "base", "capacity", "children", "covered", "device", "estimated", "extents", "filled", "folds", "graphs",
+        "kind", "medium", "nbytes", "note", "parent", "small", "type", "vram", "word",
+    )  # fmt: skip
+
+    def __init__(self, parent, word):
+        self.parent, self.word = parent, word
+        self.children = None
+        self.kind = self.type = self.note = ""
+        self.device = "ram"
+        self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = 0
+        self.extents = []
+        self.filled = self.capacity = self.base = None
+        self.estimated = self.folds = False
+
+    def child(self, word):
+        """The node one word further; the same one for the same word."""
+        if not word:
+            return self
+        if self.children is None:
+            self.children = {}
+        found = self.children.get(word)
+        if found is None:
+            found = self.children[word] = Node(self, word)
+        return found
+
+    def path(self):
+        """The words from the variable on."""
+        words, node = [], self
+        while node is not None:
+            words.append(node.word)
+            node = node.parent
+        return "".join(reversed(words))
+
+    @property
+    def total(self):
+        """Everything found here, in RAM or not."""
+        return self.nbytes + self.small + self.medium + self.vram
+
+    def absorb(self, other):
+        """Take over what a node below holds."""
+        self.nbytes += other.nbytes
+        self.small += other.small
+        self.medium += other.medium
+        self.covered += other.covered
+        self.vram += other.vram
+        self.graphs += other.graphs
+        self.extents += other.extents
+        self.estimated = self.estimated or other.estimated
+        self.note = self.note or other.note
+
+
+class Walk:
+    """One walk over the objects of this process."""
+
+    def __init__(self, seconds=SECONDS, most=MOST_OBJECTS, clock=time.thread_time):
+        self.storages = Storages()
+        self.top = Node(None, "")
+        self.seen, self.addresses, self._traits = set(), {}, {}
+        self.queue = collections.deque()
+        self.progress = None
+        self.objects, self.complete = 0, True
+        self._limit, self._most, self._clock = seconds, most, clock
+
+    def run(self, named=None):
+        """Walk from the given ``(name, value)`` pairs, else from everything this process can name."""
+        begin = self._clock()
+        for table in (self.seen, self.queue, self.addresses, self.__dict__):
+            self.seen.add(id(table))
+        self.seen.add(id(self))
+        for tier, foreign in roots.tiers(threading.get_ident()) if named is None else [(named, False)]:
+            for name, value in tier:
+                if foreign and self._flat(name, value):
+                    continue
+                self.push(self.top.child(name), value, 1.0)
+                if name == "global_step" and type(value) is int and self.progress is None:
+                    self.progress = {"step": value, "total": None, "source": name}
+            self._empty(begin)
+            if not self.complete:
+                break
+        return self
+
+    def _empty(self, begin):
+        while self.queue:
+            self.visit(*self.queue.popleft())
+            self.objects += 1
+            if self.objects % CHECK_EVERY == 0 and (self.objects >= self._most or self._clock() - begin > self._limit):
+                self.complete = False
+                self.queue.clear()
+
+    def _flat(self, name, value):
+        """Count a library's table of texts and functions by its own size; whether it was one."""
+        if not children.is_a(value, children.CONTAINERS):
+            return False
+        count = children.length(value)
+        if not children.is_flat(value, count):
+            return False
+        if id(value) not in self.seen:
+            self.seen.add(id(value))
+            node = self.top.child(name)
+            node.kind, node.type, node.filled = "container", type_name(value), count
+            self.count(node, children.size(value), 1)
+        return True
+
+    def traits(self, kind):
+        """What is known of a type."""
+        found = self._traits.get(kind)
+        if found is None:
+            found = self._traits[kind] = children.Traits(kind, self.storages)
+        return found
+
+    def push(self, node, item, scale):
+        """See an object: plain values and arrays are settled at once, the others wait for their turn."""
+        how = self.traits(type(item)).how
+        if how == children.SKIP:
+            return
+        if how == children.PLAIN_VALUE:
+            self.plain(node, item, scale)
+            return
+        if id(item) in self.seen:
+            return
+        self.seen.add(id(item))
+        # What many others refer to as well is not one element's own, and must not be counted once for each.
+        if scale > 1 and sys.getrefcount(item) > SHARED:
+            scale = 1.0
+        if how == children.STORAGE:
+            self.storage(node, item, scale)
+        else:
+            self.queue.append((node, item, scale))
+
+    def plain(self, node, item, scale):
+        """A number or a text; small numbers are shared by everyone."""
+        if item is None or item is True or item is False or (type(item) is int and -6 < item < 257):
+            return
+        nbytes = children.size(item)
+        if nbytes >= BIG and type(item) in (str, bytes):
+            if id(item) not in self.seen:
+                self.seen.add(id(item))
+                self.add(node, "array", item, id(item), nbytes, scale)
+        else:
+            self.count(node, nbytes, scale)
+
+    def count(self, node, nbytes, scale):
+        """Bytes of a Python object, in Python's own allocator or in the C library's."""
+        if nbytes <= SMALL:
+            node.small += int(nbytes * scale)
+        else:
+            node.medium += int(nbytes * scale)
+        node.estimated = node.estimated or scale > 1
+
+    def add(self, node, kind, item, address, nbytes, scale):
+        """A block of memory under a node."""
+        node.kind = node.kind or kind
+        node.type = node.type or type_name(item)
+        node.nbytes += int(nbytes * scale)
+        node.covered += nbytes
+        node.extents += (address, nbytes)
+        node.estimated = node.estimated or scale > 1
+
+    def storage(self, node, item, scale):
+        """An array or a tensor: its memory goes to the first path that leads to it."""
+        graph = self.storages.graph_of(item)
+        if graph is not None:
+            node.graphs += scale
+        found = self.storages.beneath(item)
+        is_tensor = self.storages.tensor is not None and children.is_a(item, self.storages.tensor)
+        self.count(node, TENSOR_OBJECT if is_tensor else ARRAY_OBJECT, scale)
+        if found is None:
+            return
+        kind, address, nbytes, device, owner = found
+        if device == "vram":
+            if ("vram", address) not in self.addresses:
+                self.addresses["vram", address] = nbytes
+                node.kind, node.type, node.device = node.kind or kind, node.type or type_name(item), "vram"
+                node.vram += int(nbytes * scale)
+        elif nbytes and address and self.addresses.get(address, 0) < nbytes:
+            already = self.addresses.get(address, 0)
+            self.addresses[address] = nbytes
+            if not already:
+                self.add(node, kind, item, address, nbytes, scale)
+        if owner is not None and type(owner).__name__ == "mmap":
+            node.note = node.note or "a mapped file or shared memory"
+        for part in self.storages.objects(item):
+            self.push(node.child("[…]"), part, scale)
+        gradient = self.storages.gradient_of(item)
+        if gradient is not None:
+            self.push(node.child(".grad"), gradient, scale)
+
+    def visit(self, node, item, scale):
+        """Look into one object."""
+        traits = self.traits(type(item))
+        if traits.how == children.CONTAINER:
+            self.container(node, item, scale)
+            if type(item) in children.CONTAINERS:
+                return
+        elif type(item) is bytearray:
+            node.kind, node.type = node.kind or "array", node.type or "bytearray"
+            node.medium += int(len(item) * scale)
+            return
+        else:
+            self.count(node, children.size(item), scale)
+        found = children.referents(item)
+        self.recognise(node, item, found)
+        base = node.base or node
+        for word, value in found:
+            if traits.wrapper and word == ".env":
+                inner = self.traits(type(value)).wrapper
+                below = node.child(".env") if inner else base.child(".unwrapped")
+                below.base = base if inner else None
+            elif traits.vector and word == ".venv":
+                inner = self.traits(type(value)).vector
+                below = node.child(".venv") if inner else base
+                below.base = base if inner else below.base
+            elif traits.optimizer and word == ".state":
+                self.optimizer_state(node.child(".state"), value, scale)
+                continue
+            elif traits.optimizer and word == ".param_groups":
+                continue  # the parameters have better names in their networks
+            else:
+                below = node.child(word)
+            self.push(below, value, scale)
+
+    def container(self, node, item, scale):
+        """A list, table or queue: its own memory, and its elements or a sample of them."""
+        count = children.length(item)
+        self.count(node, children.size(item), scale)
+        found = children.elements(item, count)
+        looked = len({word if word != "[…]" else index for index, (word, _) in enumerate(found) if word != ".keys"})
+        if scale == 1 and not children.is_a(item, (tuple, frozenset)) and not node.kind:
+            node.kind, node.type = "container", type_name(item)
+            node.filled = count
+            if children.is_a(item, collections.deque):
+                node.capacity = item.maxlen
+            node.folds = count > children.INDEXED
+        each = scale * count / looked if looked and count > children.LONG else scale
+        for word, value in found:
+            self.push(node.child(word), value, each)
+
+    def optimizer_state(self, node, table, scale):
+        """An optimizer's state is keyed by parameters: one row for each of their words, ``.exp_avg``."""
+        if not children.is_a(table, dict):
+            return
+        self.seen.add(id(table))
+        self.count(node, children.size(table), scale)
+        below = node.child("[…]")
+        for _, entry in children.copied(table):
+            if children.is_a(entry, dict):
+                self.seen.add(id(entry))
+                self.count(below, children.size(entry), scale)
+                for key, value in children.copied(entry):
+                    self.push(below.child(".%s" % key), value, scale)
+            else:
+                self.push(below, entry, scale)
+
+    def recognise(self, node, item, found):
+        """Stores with their fill, and algorithms with their progress."""
+        if not any(word[1:] in fills.TELLING for word, _ in found):
+            return
+        fields = {word[1:]: value for word, value in found}
+        fill = fills.fill_of(item, fields, self.storages)
+        if fill is not None:
+            node.kind, node.type = "store", type_name(item)
+            node.filled, node.capacity = fill
+        progress = fills.progress_of(item, fields)
+        if progress is not None and (self.progress is None or self.progress["step"] < progress["step"]):
+            self.progress = progress
+
+    # ------------------------------------------------------------------ result
+
+    def rows(self):
+        """The paths that hold something, largest first; small ones are added to what they hang on."""
+        found = []
+        self._fold(self.top, found)
+        found.sort(key=lambda node: -node.total)
+        kept, rest = found[:MOST_ROWS], found[MOST_ROWS:]
+        for node in rest:
+            self.top.absorb(node)
+        return [row(node) for node in kept if node.word] + (
+            [row(self.top, "(small objects)")] if self.top.total else []
+        )
+
+    def _fold(self, node, found):
+        for below in list((node.children or {}).values()):
+            self._fold(below, found)
+            together = node.folds and below.word in ("[…]", ".keys", "{…}")
+            if node.parent is not None and (together or below.total < FOLD):
+                node.absorb(below)
+            elif below.total < FOLD and below.kind != "store":
+                self.top.absorb(below)
+            else:
+                found.append(below)
+        if node.folds:  # what elements of a long list hold further down is the list's
+            inside = [below for below in found if _is_below_elements(below, node)]
+            for below in inside:
+                node.absorb(below)
+                found.remove(below)
+
+
+def _is_below_elements(node, container):
+    while node is not None and node.parent is not container:
+        node = node.parent
+    return node is not None and node.word in ("[…]", ".keys", "{…}")
+
+
+def row(node, path=None):
+    """A node as JSON; rows used are its own or those of the store around it."""
+    holder, filled, capacity = node, node.filled, node.capacity
+    for _ in range(4):
+        if filled is not None or holder is None:
+            break
+        holder = holder.parent
+        if holder is not None and holder.kind == "store":
+            filled, capacity = holder.filled, holder.capacity
+    note = node.note
+    if node.graphs >= 1 and node.kind == "container":
+        note = note or "holds %d tensors with the graphs they came from" % round(node.graphs)
+    return {
+        "path": (path or node.path()).lstrip("."),
+        "kind": node.kind or "objects",
+        "type": node.type,
+        "nbytes": node.nbytes,
+        "covered": node.covered,
+        "extents": node.extents,
+        "small": node.small,
+        "medium": node.medium,
+        "vram": node.vram,
+        "filled": filled,
+        "capacity": capacity,
+        "estimated": node.estimated,
+        "graphs": round(node.graphs),
+        "note": note,
+    }
+
+
+def type_name(item):
+    """``numpy.ndarray``, ``list``."""
+    kind = type(item)
+    module = kind.__module__
+    return kind.__name__ if module in ("builtins", "collections") else "%s.%s" % (module.split(".")[0], kind.__name__)
+
+
+def answer(request):
+    """The walk as an answer to a question from outside."""
+    begin, cpu = time.monotonic(), time.thread_time()
+    walk = Walk(seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)))
+    walk.run()
+    main = sys._current_frames().get(threading.main_thread().ident)
+    notes = (
+        [] if walk.complete else ["the walk ended at its limit after %d objects; the rest has no name" % walk.objects]
+    )
+    return {
+        "rows": walk.rows(),
+        "progress": walk.progress,
+        "phase": fills.phase_of(main),
+        "cuda": walk.storages.cuda(),
+        "objects": walk.objects,
+        "complete": walk.complete,
+        "notes": notes,
+        "cpu_s": time.thread_time() - cpu,
+        "wall_s": time.monotonic() - begin,
+    }

@@ -1,0 +1,180 @@
+"""How to get into a process, best first: its own agent, Python's remote debugging, a debugger if it is asked for.
+
+Nothing here is done to a process that has not invited it, but for the last two, of which the first is Python's own and
+safe (3.14 and newer on both sides) and the second is only used when the user says so.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rlmem.agent import proc, server
+from rlmem.errors import AnalysisError
+from rlmem.measure.processes import Process
+
+AGENT = Path(server.__file__).parent
+#: An agent that a debugger or Python itself was told to start is waited for so long.
+START_SECONDS = 3.0
+DEBUGGER_SECONDS = 30.0
+
+
+class NoAgent(AnalysisError):  # noqa: N818  # a state of things, which callers expect
+    """There is nobody in the process to ask, or no answer in time."""
+
+
+def preload(env: Mapping[str, str]) -> dict[str, str]:
+    """The environment in which every Python that is started has an agent."""
+    own = str(AGENT / "preload")
+    path = env.get("PYTHONPATH")
+    return {**env, "PYTHONPATH": f"{own}{os.pathsep}{path}" if path else own}
+
+
+def sockets(process: Process, *, root: str = proc.PROC) -> list[str]:
+    """Where the agent of a process may listen: in our own folders, and in those a container shows it."""
+    status = proc.read(f"{root}/{process.pid}/status") or b""
+    inside = next((line.split()[-1].decode() for line in status.splitlines() if line.startswith(b"NSpid:")), None)
+    user = next(
+        (line.split()[1].decode() for line in status.splitlines() if line.startswith(b"Uid:")), str(os.getuid())
+    )
+    environment = (proc.read(f"{root}/{process.pid}/environ") or b"").split(b"\0")
+    runtime = next((item[16:].decode() for item in environment if item.startswith(b"XDG_RUNTIME_DIR=")), None)
+    folders = [f"/tmp/rlmem-{user}", *([f"{runtime}/rlmem"] if runtime else [])]
+    numbers = dict.fromkeys((str(process.pid), inside or str(process.pid)))
+    names = [f"{number}-{process.start}.sock" for number in numbers]
+    return [
+        f"{prefix}{folder}/{name}"
+        for folder in folders
+        for name in names
+        for prefix in ("", f"{root}/{process.pid}/root")
+    ]
+
+
+def agent_socket(process: Process) -> str | None:
+    """The socket of a process's agent, if one listens."""
+    return next((path for path in sockets(process) if len(path) < 108 and _is_there(path)), None)
+
+
+def _is_there(path: str) -> bool:
+    try:
+        return os.path.exists(path) and server.is_answered(path)
+    except OSError:
+        return False
+
+
+def ask(process: Process | int, request: Mapping[str, Any], *, timeout_s: float = 2.0) -> dict[str, Any]:
+    """Ask a process's agent; raises :class:`NoAgent` when there is none or it does not answer in time."""
+    if isinstance(process, int):
+        from rlmem.measure.processes import living
+
+        process = living(process)
+    path = agent_socket(process)
+    if path is None:
+        raise NoAgent(f"process {process.pid} has no agent")
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
+            line.settimeout(timeout_s)
+            line.connect(path)
+            line.sendall(json.dumps(dict(request)).encode() + b"\n")
+            said = _received(line, time.monotonic() + timeout_s)
+    except TimeoutError:
+        raise NoAgent(
+            f"the agent of {process.pid} gave no answer within {timeout_s:g} s: the program is in a long call that holds "
+            "Python's lock, or is not being scheduled"
+        ) from None
+    except OSError as error:
+        raise NoAgent(f"the agent of {process.pid} cannot be asked: {error.strerror or error}") from None
+    if "error" in said:
+        raise NoAgent(f"the agent of {process.pid}: {said['error']}")
+    return said
+
+
+def _received(line: socket.socket, deadline: float) -> dict[str, Any]:
+    parts = []
+    while True:
+        line.settimeout(max(0.001, deadline - time.monotonic()))
+        part = line.recv(1 << 20)
+        if not part:
+            raise NoAgent("the process ended while it was asked")
+        parts.append(part)
+        if part.endswith(b"\n"):
+            break
+    answer = json.loads(b"".join(parts))
+    if not isinstance(answer, dict):
+        raise NoAgent("the agent's answer cannot be read")
+    return answer
+
+
+# -- without an agent ---------------------------------------------------------------------------------------------------
+
+
+def starter() -> str:
+    """Python that starts the agent in whatever interpreter runs it."""
+    return (
+        (AGENT / "preload" / "sitecustomize.py")
+        .read_text(encoding="utf-8")
+        .partition("_spec = ")[0]
+        .replace("os.path.dirname(os.path.abspath(__file__))", repr(str(AGENT / "preload")))
+    )
+
+
+def inject(process: Process) -> None:
+    """Start an agent through ``sys.remote_exec`` (Python 3.14 and newer, the same release on both sides)."""
+    if not hasattr(sys, "remote_exec"):
+        raise NoAgent("sys.remote_exec needs Python 3.14 or newer on both sides")
+    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="rlmem-", encoding="utf-8") as file:
+        os.chmod(file.name, 0o644)
+        file.write(starter())
+        file.flush()
+        try:
+            sys.remote_exec(process.pid, file.name)
+        except (OSError, RuntimeError, ValueError) as error:
+            raise NoAgent(f"sys.remote_exec refused: {error}") from None
+        _wait(process, "sys.remote_exec")
+
+
+def attach_debugger(process: Process) -> None:
+    """Start an agent with a debugger. It stops the process and calls into it: not safe, and said so."""
+    debugger = shutil.which("gdb")
+    if debugger is None:
+        raise NoAgent("--unsafe-attach needs gdb, which is not installed")
+    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="rlmem-", encoding="utf-8") as file:
+        os.chmod(file.name, 0o644)
+        file.write(starter())
+        file.flush()
+        code = f"exec(compile(open({file.name!r}, encoding='utf-8').read(), 'rlmem', 'exec'), {{}})"
+        text = code.replace("\\", "\\\\").replace('"', '\\"')
+        command = [debugger, "-nx", "-p", str(process.pid), "-batch", "-ex", "set confirm off"]
+        for each in (
+            "set $state = (int)PyGILState_Ensure()",
+            f'print (int)PyRun_SimpleString("{text}")',
+            "call (void)PyGILState_Release($state)",
+        ):
+            command += ["-ex", each]
+        try:
+            done = subprocess.run(
+                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEBUGGER_SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise NoAgent(f"gdb did not finish within {DEBUGGER_SECONDS:g} s") from None
+        if b"= 0" not in done.stdout:
+            lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+            raise NoAgent(f"gdb could not start an agent: {lines[-1] if lines else 'no reason given'}")
+        _wait(process, "gdb")
+
+
+def _wait(process: Process, who: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while agent_socket(process) is None:
+        if time.monotonic() > deadline:
+            raise NoAgent(f"{who} started no agent within {START_SECONDS:g} s")
+        time.sleep(0.05)

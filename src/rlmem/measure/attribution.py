@@ -1,0 +1,173 @@
+"""Every resident page to one owner: named storages first, by the byte; the rest to the class of its mapping.
+
+Storages that were seen are laid over the resident ranges, so that their share is exact. Python objects and the unseen
+elements of sampled containers have a size and no address: they take their estimate out of the class such memory lies
+in (small objects out of Python's allocator, larger ones out of the heap, the arenas, then anonymous mappings), and
+never more than is there. So named + classes + unexplained is what is resident, whatever the estimates are worth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlmem.holdings import Holding, Portion
+from rlmem.measure.maps import ARENAS, CLASSES, HEAP, PYMALLOC, UNKNOWN
+from rlmem.measure.pagemap import Pages
+from rlmem.measure.pools import Reader, find_pools
+from rlmem.units import KIB
+
+#: glibc maps blocks from this size on by themselves; smaller ones lie in its heaps.
+MAPPED_BYTES = 128 * KIB
+_SMALL = (PYMALLOC, HEAP, ARENAS)
+_MEDIUM = (HEAP, ARENAS, UNKNOWN)
+_LARGE = (UNKNOWN, ARENAS, HEAP)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A stretch of resident memory of one class; ``share`` is 1 where every byte of it is known to be resident."""
+
+    start: int
+    end: int
+    kind: str
+    share: float = 1.0
+
+
+@dataclass(slots=True)
+class Claims:
+    """What rows ask of the classes without knowing an address."""
+
+    small: dict[int, int] = field(default_factory=dict)
+    medium: dict[int, int] = field(default_factory=dict)
+    large: dict[int, int] = field(default_factory=dict)
+
+
+def no_memory(_places: Sequence[int], _length: int) -> Iterable[tuple[int, bytes]]:
+    """A reader for processes whose memory may not be read."""
+    return ()
+
+
+def segments(pages: Pages, read: Reader = no_memory) -> Iterator[Segment]:
+    """Resident memory in address order; anonymous memory that Python's allocator has is told apart."""
+    for mapping, ranges, resident in zip(pages.mappings, pages.ranges, pages.resident, strict=True):
+        if not resident:
+            continue
+        if not ranges:
+            share = resident / mapping.nbytes
+            yield Segment(start=mapping.start, end=mapping.end, kind=mapping.kind, share=share)
+            continue
+        pools = find_pools(ranges, read) if mapping.kind == UNKNOWN else ()
+        for start, end in ranges:
+            yield from _split(start, end, mapping.kind, pools)
+
+
+def _split(start: int, end: int, kind: str, pools: Sequence[tuple[int, int]]) -> Iterator[Segment]:
+    for first, last in pools:
+        if last <= start or first >= end:
+            continue
+        if first > start:
+            yield Segment(start=start, end=first, kind=kind)
+        upto = min(last, end)
+        yield Segment(start=max(first, start), end=upto, kind=PYMALLOC)
+        start = upto
+    if start < end:
+        yield Segment(start=start, end=end, kind=kind)
+
+
+def extents(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int]]:
+    """``(start, end, row)`` in address order, without overlaps: a byte belongs to the first that covers it."""
+    found = []
+    for index, row in enumerate(rows):
+        flat = row["extents"]
+        found += [(flat[at], flat[at] + flat[at + 1], index) for at in range(0, len(flat), 2)]
+    found.sort()
+    clean, cursor = [], 0
+    for start, end, index in found:
+        if end > cursor:
+            clean.append((max(start, cursor), end, index))
+            cursor = end
+    return clean
+
+
+def attribute(
+    parts: Iterable[Segment], rows: Sequence[Mapping[str, Any]]
+) -> tuple[tuple[Holding, ...], tuple[Portion, ...], int]:
+    """Holdings, classes and what is left unexplained, of resident segments and the rows an agent sent."""
+    left: dict[str, float] = dict.fromkeys((*CLASSES, UNKNOWN), 0.0)
+    held = [0.0] * len(rows)
+    spans = extents(rows)
+    at, total = 0, 0.0
+    for part in parts:
+        nbytes = (part.end - part.start) * part.share
+        total += nbytes
+        left[part.kind] += nbytes
+        while at < len(spans) and spans[at][1] <= part.start:
+            at += 1
+        index = at
+        while index < len(spans) and spans[index][0] < part.end:
+            start, end, owner = spans[index]
+            overlap = (min(end, part.end) - max(start, part.start)) * part.share
+            if overlap > 0:
+                held[owner] += overlap
+                left[part.kind] -= overlap
+            if end > part.end:
+                break
+            index += 1
+        at = index
+    resident = [int(each) for each in held]
+    _claim(left, rows, resident)
+    portions = tuple(Portion(name=name, resident_bytes=int(left[name])) for name in CLASSES if int(left[name]) > 0)
+    holdings = tuple(holding for row, each in zip(rows, resident, strict=True) for holding in _holdings(row, each))
+    named = sum(resident)
+    unexplained = round(total) - named - sum(portion.resident_bytes for portion in portions)
+    return holdings, portions, unexplained
+
+
+def _claim(left: dict[str, float], rows: Sequence[Mapping[str, Any]], resident: list[int]) -> None:
+    """Let sizes without addresses take from the classes they lie in, in proportion where there is not enough."""
+    claims = Claims()
+    for index, row in enumerate(rows):
+        unseen = max(0, row["nbytes"] - row["covered"])
+        count = max(len(row["extents"]) // 2, 1)
+        large = row["covered"] / count >= MAPPED_BYTES
+        claims.small[index] = row["small"]
+        claims.medium[index] = row["medium"] + (0 if large else unseen)
+        claims.large[index] = unseen if large else 0
+    for wanted, classes in ((claims.small, _SMALL), (claims.medium, _MEDIUM), (claims.large, _LARGE)):
+        asked = dict(wanted)
+        for name in classes:
+            together = sum(asked.values())
+            if together <= 0:
+                break
+            factor = min(1.0, max(0.0, left[name]) / together)
+            for index, nbytes in asked.items():
+                given = int(nbytes * factor)
+                resident[index] += given
+                left[name] -= given
+                asked[index] = nbytes - given
+
+
+def _holdings(row: Mapping[str, Any], resident: int) -> Iterator[Holding]:
+    shared = {
+        "path": row["path"],
+        "kind": row["kind"],
+        "type": row["type"],
+        "filled": row["filled"],
+        "capacity": row["capacity"],
+        "estimated": bool(row["estimated"]),
+        "note": row["note"],
+    }
+    nbytes = row["nbytes"] + row["small"] + row["medium"]
+    if nbytes or resident:
+        yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, **shared)
+    if row["vram"]:
+        yield Holding(nbytes=row["vram"], resident_bytes=row["vram"], device="vram", **shared)
+
+
+def memory_reader(pid: int) -> Callable[[Sequence[int], int], Iterable[tuple[int, bytes]]]:
+    """Reads a few bytes of a process at many places."""
+    from rlmem.measure.pagemap import read_memory
+
+    return lambda places, length: read_memory(pid, places, length)

@@ -1,0 +1,325 @@
+"""What holds the memory of a running process: its pages, its objects' names where they can be had, and its children."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import psutil
+
+from rlmem.agent import proc
+from rlmem.errors import AnalysisError
+from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, ThreadStack, TreeExplanation
+from rlmem.measure import attach, gpus
+from rlmem.measure.attribution import attribute, memory_reader, segments
+from rlmem.measure.limits import parse_rlimits
+from rlmem.measure.maps import FILES, SHARED, STACKS, UNKNOWN, classify
+from rlmem.measure.maps import Mapping as Mapped
+from rlmem.measure.pagemap import Pages, read_pages
+from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
+from rlmem.units import MIB
+
+#: What gives names to a process that has none.
+HOW_TO_NAME = (
+    "no names: start the program with 'rlmem run -- …', or put 'import rlmem.preload' into it; "
+    "--unsafe-attach tries a debugger, which stops the program for a moment and can harm it"
+)
+
+
+def explain(
+    pid: int,
+    *,
+    tree: bool = True,
+    names: bool = True,
+    unsafe_attach: bool = False,
+    trim: bool = False,
+    timeout_s: float = 2.0,
+    root: str = proc.PROC,
+) -> TreeExplanation:
+    """A process and its children; each shared page counts once in the sum."""
+    if not os.path.isdir(f"{root}/self") and root == proc.PROC:
+        return TreeExplanation(processes=(elsewhere(pid),))
+    top = living(pid, root=root)
+    below = descendants(pid, root=root) if tree else ()
+    options: dict[str, Any] = {"names": names, "trim": trim, "timeout_s": timeout_s, "root": root}
+    found = [_explained(top, unsafe_attach=unsafe_attach, **options)]
+    parents = {each.pid: each.parent for each in (top, *below)}
+    commands = {each.pid: each.command for each in (top, *below)}
+    for child in below:
+        try:
+            each = _explained(child, unsafe_attach=False, **options)
+        except AnalysisError:  # ended meanwhile
+            continue
+        found.append(replace(each, role=role(child.pid, pid, parents, commands)))
+    if len(found) == 1:
+        own = found[0]
+        return TreeExplanation(processes=(own,), pss_bytes=own.pss_bytes, uss_bytes=own.uss_bytes)
+    together, parts = proc.tree_parts([each.pid for each in found], root)
+    private = sum(_private(each) for each in parts.values())
+    missing = len(found) - len(parts)
+    notes = (f"{missing} of {len(found)} processes could not be read: the sum is too small",) if missing else ()
+    return TreeExplanation(
+        processes=tuple(found),
+        pss_bytes=together if parts else None,
+        uss_bytes=private if parts else None,
+        shared_bytes=max(0, together - private) if parts else None,
+        notes=notes,
+    )
+
+
+def explain_process(
+    pid: int,
+    *,
+    names: bool = True,
+    unsafe_attach: bool = False,
+    trim: bool = False,
+    timeout_s: float = 2.0,
+    root: str = proc.PROC,
+) -> Explanation:
+    """One process, without its children."""
+    process = living(pid, root=root)
+    return _explained(process, names=names, unsafe_attach=unsafe_attach, trim=trim, timeout_s=timeout_s, root=root)
+
+
+def _explained(
+    process: Process, *, names: bool, unsafe_attach: bool, trim: bool, timeout_s: float, root: str
+) -> Explanation:
+    begin, notes = time.monotonic(), list[str]()
+    way, said = _asked(process, notes, names=names, unsafe_attach=unsafe_attach, timeout_s=timeout_s, root=root)
+    found = from_pages(process, said, notes, root=root)
+    trimmed = _trimmed(process, notes) if trim else None
+    if not is_same(process, root=root):
+        notes.append("the process ended while it was looked at: what is shown may be a part")
+    return replace(
+        found, way=way, trimmed_bytes=trimmed, seconds=time.monotonic() - begin, notes=(*found.notes, *notes)
+    )
+
+
+def _asked(
+    process: Process, notes: list[str], *, names: bool, unsafe_attach: bool, timeout_s: float, root: str
+) -> tuple[str, Mapping[str, Any]]:
+    """The agent's walk, and how it was had."""
+    if not names or root != proc.PROC:
+        return "pages", {}
+    if not is_python(process.pid, root=root):
+        notes.append("not a Python program: memory by class only")
+        return "pages", {}
+    if process.is_stopped:
+        notes.append("the process is stopped (SIGSTOP or a debugger) and cannot be asked: memory by class only")
+        return "pages", {}
+    ways = [("agent", None), ("remote-exec", attach.inject)]
+    if unsafe_attach:
+        ways.append(("debugger", attach.attach_debugger))
+    told = []
+    for way, enter in ways:
+        try:
+            if enter is not None:
+                enter(process)
+            elif attach.agent_socket(process) is None:
+                continue
+            answer = attach.ask(process, {"ask": "walk"}, timeout_s=timeout_s)
+        except attach.NoAgent as error:
+            if way == "agent" or (way == "debugger" and unsafe_attach) or hasattr(sys, "remote_exec"):
+                told.append(str(error))
+            if way == "agent":
+                break  # it has an agent that does not answer: nobody else gets in now
+            continue
+        notes += answer.get("notes", [])
+        return way, answer
+    notes += told or [HOW_TO_NAME]
+    return "pages", {}
+
+
+def is_python(pid: int, *, root: str = proc.PROC) -> bool:
+    """Whether a process runs a Python interpreter: by its program, or by the library it has loaded."""
+    try:
+        if "python" in os.path.basename(os.readlink(f"{root}/{pid}/exe")):
+            return True
+    except OSError:
+        pass
+    text = proc.read(f"{root}/{pid}/maps") or b""
+    return b"libpython" in text or b"/python" in text
+
+
+def from_pages(
+    process: Process,
+    said: Mapping[str, Any],
+    notes: list[str],
+    *,
+    root: str = proc.PROC,
+    methods: tuple[str, ...] = PAGE_METHODS,
+) -> Explanation:
+    """A process from its pages and what its agent said (nothing, without one)."""
+    pid = process.pid
+    pages = read_pages(pid, root=root, methods=methods)
+    if pages is None or not pages.mappings:
+        return _from_status(process, notes, root=root)
+    stacks = stack_pointers(pid, root=root)
+    limits = parse_rlimits((proc.read(f"{root}/{pid}/limits") or b"").decode("utf-8", "replace"))
+    mapped = classify(pages.mappings, stack_bytes=limits.get("Max stack size", 8 * MIB), stack_pointers=stacks.values())
+    pages = replace(pages, mappings=mapped)
+    rows = said.get("rows", ())
+    holdings, portions, unexplained = attribute(
+        segments(pages, memory_reader(pid)) if root == proc.PROC else segments(pages), rows
+    )
+    if pages.method == "smaps":
+        notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
+    rollup = proc.rollup(pid, root) or {}
+    progress = said.get("progress")
+    return Explanation(
+        pid=pid,
+        start=process.start,
+        command=process.command,
+        state=process.state,
+        pages_from=pages.method,
+        rss_bytes=pages.rss_bytes,
+        pss_bytes=rollup.get("Pss"),
+        uss_bytes=_private(rollup) if rollup else None,
+        swap_bytes=rollup.get("Swap"),
+        shared_anonymous_bytes=_shared_anonymous(rollup) if rollup else None,
+        holdings=tuple(sorted(holdings, key=lambda each: -each.resident_bytes)),
+        portions=portions,
+        unexplained_bytes=unexplained,
+        threads=threads(pid, pages, stacks, root=root),
+        gpus=gpu_shares(pid, said.get("cuda", ())),
+        progress=Progress(**progress) if progress else None,
+        paused_s=float(said.get("cpu_s", 0.0)),
+        notes=pages.notes,
+    )
+
+
+def _from_status(process: Process, notes: list[str], *, root: str) -> Explanation:
+    """The sums everybody may read, for a process of another user."""
+    status = proc.status(process.pid, root)
+    if status is None:
+        if read_process(process.pid, root=root) is None:
+            raise AnalysisError(f"process {process.pid} has ended")
+        raise AnalysisError(f"process {process.pid} has no memory of its own (a thread of the kernel, or about to end)")
+    notes.append(
+        f"permission denied: the pages of process {process.pid} may be read by its user and root only; sums are shown"
+    )
+    portions = [(FILES, "RssFile"), (SHARED, "RssShmem")]
+    rest = status["VmRSS"] - sum(status.get(key, 0) for _, key in portions)
+    return Explanation(
+        pid=process.pid,
+        start=process.start,
+        command=process.command,
+        state=process.state,
+        pages_from="status",
+        rss_bytes=status["VmRSS"],
+        swap_bytes=status.get("VmSwap"),
+        portions=tuple(Portion(name=name, resident_bytes=status[key]) for name, key in portions if status.get(key)),
+        unexplained_bytes=rest,
+        threads=threads(process.pid, None, {}, root=root),
+        gpus=gpu_shares(process.pid, ()),
+    )
+
+
+def elsewhere(pid: int) -> Explanation:
+    """A process on a system without ``/proc`` (macOS): its sums, as psutil has them."""
+    try:
+        process = psutil.Process(pid)
+        rss, command = process.memory_info().rss, " ".join(process.cmdline())
+    except psutil.NoSuchProcess:
+        raise AnalysisError(f"there is no process {pid}") from None
+    except psutil.AccessDenied:
+        raise AnalysisError(f"process {pid}: permission denied; run as its user") from None
+    try:
+        uss = int(process.memory_full_info().uss)
+    except (psutil.Error, AttributeError):
+        uss = None
+    return Explanation(
+        pid=pid,
+        start=0,
+        command=command,
+        pages_from="status",
+        rss_bytes=rss,
+        uss_bytes=uss,
+        unexplained_bytes=rss,
+        notes=("pages and owners are read from Linux's /proc, which this system does not have: sums only",),
+    )
+
+
+def _private(parts: Mapping[str, int]) -> int:
+    return parts.get("Private_Clean", 0) + parts.get("Private_Dirty", 0)
+
+
+def _shared_anonymous(parts: Mapping[str, int]) -> int:
+    """Anonymous pages that a fork shares: neither side has written to them since."""
+    return max(0, parts.get("Anonymous", 0) - parts.get("Private_Dirty", 0) - parts.get("Private_Clean", 0))
+
+
+def _trimmed(process: Process, notes: list[str]) -> int | None:
+    try:
+        said = attach.ask(process, {"ask": "trim"}, timeout_s=30.0)
+    except attach.NoAgent as error:
+        notes.append(f"malloc_trim was not tried: {error}")
+        return None
+    return max(0, int(said["before"]) - int(said["after"]))
+
+
+def stack_pointers(pid: int, *, root: str = proc.PROC) -> dict[int, int]:
+    """Where each sleeping thread's stack is; threads that run or may not be asked are left out."""
+    found = {}
+    for tid in _tasks(pid, root):
+        words = (proc.read(f"{root}/{pid}/task/{tid}/syscall") or b"").split()
+        if len(words) >= 3 and words[-2].startswith(b"0x"):
+            found[tid] = int(words[-2], 16)
+    return found
+
+
+def _tasks(pid: int, root: str) -> list[int]:
+    try:
+        return sorted(int(name) for name in os.listdir(f"{root}/{pid}/task") if name.isdigit())
+    except OSError:
+        return []
+
+
+def threads(pid: int, pages: Pages | None, stacks: Mapping[int, int], *, root: str) -> tuple[ThreadStack, ...]:
+    """Every thread with its name and, where it could be found, its stack."""
+    places: list[tuple[Mapped, int]] = []
+    if pages is not None:
+        every = zip(pages.mappings, pages.resident, strict=True)
+        places = [(mapping, resident) for mapping, resident in every if mapping.kind == STACKS]
+    found = []
+    for tid in _tasks(pid, root):
+        name = (proc.read(f"{root}/{pid}/task/{tid}/comm") or b"").decode("utf-8", "replace").strip()
+        pointer = stacks.get(tid)
+        place = next((each for each in places if pointer and each[0].start <= pointer < each[0].end), None)
+        if place is None and tid == pid:
+            place = next((each for each in places if each[0].path == "[stack]"), None)
+        found.append(
+            ThreadStack(
+                tid=tid,
+                name=name,
+                reserved_bytes=place[0].nbytes if place else None,
+                resident_bytes=place[1] if place else None,
+            )
+        )
+    return tuple(found)
+
+
+def gpu_shares(pid: int, said: Any) -> tuple[GpuShare, ...]:
+    """VRAM of a process: the driver's figure, and torch's own where an agent told them."""
+    used = gpus.process_vram(pid)
+    if not said:
+        return tuple(GpuShare(gpu=name, used_bytes=nbytes) for name, nbytes in used.items())
+    shares = []
+    for each in said:
+        name = next((name for name in used if name.startswith(each["gpu"]) or each["gpu"] in name), None)
+        shares.append(
+            GpuShare(
+                gpu=each["gpu"],
+                used_bytes=used.get(name) if name else None,
+                allocated_bytes=each["allocated"],
+                reserved_bytes=each["reserved"],
+            )
+        )
+    return tuple(shares)
+
+
+__all__ = ["HOW_TO_NAME", "UNKNOWN", "explain", "explain_process"]

@@ -1,0 +1,146 @@
+"""The mappings of a process, and what each of them is: the class its pages belong to when no owner has them."""
+
+from __future__ import annotations
+
+import os.path
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from rlmem.units import KIB, MIB
+
+#: Classes in the order they are shown.
+LIBRARY_CODE, LIBRARY_DATA = "library code", "library data"
+HEAP, ARENAS, PYMALLOC = "heap", "malloc arenas", "Python's small objects"
+STACKS, SHARED, FILES, GPU, KERNEL = "thread stacks", "shared memory", "mapped files", "GPU host mappings", "kernel"
+UNKNOWN = "unexplained"
+CLASSES = (LIBRARY_CODE, LIBRARY_DATA, HEAP, ARENAS, PYMALLOC, STACKS, SHARED, FILES, GPU, KERNEL)
+#: glibc gives each arena of a thread heaps of this size, at multiples of it.
+ARENA_BYTES = 64 * MIB
+#: A guard beneath a thread's stack is this large at most.
+GUARD_BYTES = 64 * KIB
+_LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
+_LIBRARY = re.compile(r"\.so(\.[0-9.]+)?( \(deleted\))?$")
+_GPU = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/mali", "anon_inode:[amdgpu")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mapping:
+    """One line of ``/proc/PID/maps``, with the class its pages are of."""
+
+    start: int
+    end: int
+    perms: str
+    path: str = ""
+    inode: int = 0
+    kind: str = UNKNOWN
+
+    @property
+    def nbytes(self) -> int:
+        """Address space it takes."""
+        return self.end - self.start
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Neither a file nor one of the kernel's names."""
+        return not self.path or self.path.startswith("[anon:")
+
+
+def parse_maps(text: str) -> tuple[Mapping, ...]:
+    """Every mapping in address order; lines that are none are left out.
+
+    >>> parse_maps("7f00-7f08 rw-p 00000000 00:00 0      [heap]")[0].path
+    '[heap]'
+    """
+    found = []
+    for line in text.splitlines():
+        match = _LINE.match(line)
+        if match:
+            start, end, perms, _, _, inode, path = match.groups()
+            found.append(Mapping(start=int(start, 16), end=int(end, 16), perms=perms, path=path, inode=int(inode)))
+    return tuple(found)
+
+
+def classify(
+    mappings: Sequence[Mapping], *, stack_bytes: int = 8 * MIB, stack_pointers: Iterable[int] = ()
+) -> tuple[Mapping, ...]:
+    """Each mapping with its class, by its name, its neighbours and where threads have their stacks."""
+    pointers = sorted(stack_pointers)
+    found: list[Mapping] = []
+    for index, mapping in enumerate(mappings):
+        before = found[-1] if found else None
+        after = mappings[index + 1] if index + 1 < len(mappings) else None
+        kind = _by_name(mapping)
+        if kind is None:
+            kind = _by_place(mapping, before, after, stack_bytes, pointers)
+        found.append(replace(mapping, kind=kind))
+    return tuple(found)
+
+
+def _by_name(mapping: Mapping) -> str | None:
+    """What the path says; None for anonymous memory."""
+    path = mapping.path
+    if path.startswith("[anon:"):
+        if "stack" in path:
+            return STACKS
+        if "malloc arena" in path:
+            return ARENAS
+        return PYMALLOC if "pymalloc" in path else HEAP if "malloc" in path else None
+    named = {"[heap]": HEAP, "[stack]": STACKS, "[vdso]": KERNEL, "[vvar]": KERNEL, "[vsyscall]": KERNEL}
+    if path in named:
+        return named[path]
+    if not path:
+        return None
+    if path.startswith("[stack:"):
+        return STACKS
+    if path.startswith(_GPU):
+        return GPU
+    if path.startswith(("/dev/shm/", "/SYSV", "/memfd:", "/dev/zero")) or (
+        path.startswith("/dev/") and "s" in mapping.perms
+    ):
+        return SHARED
+    if path.startswith("["):
+        return KERNEL
+    is_library = "x" in mapping.perms or bool(_LIBRARY.search(path)) or _is_program(path)
+    if is_library:
+        return LIBRARY_DATA if "w" in mapping.perms else LIBRARY_CODE
+    return FILES
+
+
+def _is_program(path: str) -> bool:
+    return os.path.basename(path).startswith("python") and "/bin/" in path
+
+
+def _by_place(
+    mapping: Mapping, before: Mapping | None, after: Mapping | None, stack_bytes: int, pointers: Sequence[int]
+) -> str:
+    """Anonymous memory by what it lies beside."""
+    if mapping.perms.startswith("---"):
+        return before.kind if before and before.end == mapping.start and before.kind == ARENAS else UNKNOWN
+    guarded = (
+        before is not None
+        and before.end == mapping.start
+        and before.perms.startswith("---")
+        and before.nbytes <= GUARD_BYTES
+    )
+    # The C library hands out stacks of the limit's size, less or more a page for the guard.
+    if guarded and (abs(mapping.nbytes - stack_bytes) <= GUARD_BYTES or _points_into(pointers, mapping)):
+        return STACKS
+    if mapping.start % ARENA_BYTES == 0 and mapping.nbytes <= ARENA_BYTES:
+        whole = mapping.nbytes == ARENA_BYTES
+        rest = after is not None and after.start == mapping.end and after.perms.startswith("---")
+        if whole or (rest and after is not None and after.end - mapping.start == ARENA_BYTES):
+            return ARENAS
+    # What a library's variables start as zero in (.bss) follows its file.
+    if (
+        before is not None
+        and before.end == mapping.start
+        and before.kind == LIBRARY_DATA
+        and mapping.nbytes <= 64 * MIB
+    ):
+        return LIBRARY_DATA
+    return UNKNOWN
+
+
+def _points_into(pointers: Sequence[int], mapping: Mapping) -> bool:
+    return any(mapping.start <= pointer < mapping.end for pointer in pointers)
