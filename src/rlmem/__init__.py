@@ -23,6 +23,7 @@ _EXPORTS = {
     "make_budget": "rlmem.budget",
     "parse_size": "rlmem.units",
     "plan_document": "rlmem.report.document",
+    "snapshot": "rlmem.snapshots",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table
 

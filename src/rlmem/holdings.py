@@ -111,6 +111,7 @@ class Explanation:
     threads: tuple[ThreadStack, ...] = ()
     gpus: tuple[GpuShare, ...] = ()
     progress: Progress | None = None
+    phase: str | None = None
     trimmed_bytes: int | None = None
     seconds: float = 0.0
     paused_s: float = 0.0

@@ -10,7 +10,8 @@ from . import children
 #: Packages whose tables are large, many and do not grow: looking at them would take longer than all the rest.
 QUIET = frozenset("jinja2 mpmath networkx numba numpy pandas pip setuptools scipy sympy tensordict torch torchrl".split())
 _OPTIMIZED = 0x1  # a function's variables live in the frame, not in a dictionary
-_HERE = __name__.rpartition(".")[0]
+#: The agent in a stranger's process, and rlmem where it is imported: neither is the program's.
+_OURS = ("_rlmem_agent", "rlmem")
 
 
 def tiers(own_thread):
@@ -31,7 +32,7 @@ def tiers(own_thread):
             modules += _of_class(key, value)
     for name, module in list(sys.modules.items()):
         table = getattr(module, "__dict__", None)
-        if type(table) is not dict or name.split(".")[0] in (_HERE, "rlmem") or module is main:
+        if type(table) is not dict or name.split(".")[0] in _OURS or module is main:
             continue
         if is_library(table.get("__file__"), places):
             if not is_quiet(name, table.get("__file__")):
@@ -73,7 +74,7 @@ def _locals(frame):
     code = frame.f_code
     if not code.co_flags & _OPTIMIZED or frame.f_trace is not None:
         return []
-    if str(frame.f_globals.get("__name__", "")).startswith(_HERE):
+    if str(frame.f_globals.get("__name__", "")).split(".")[0] in _OURS:
         return []
     table = frame.f_locals
     found = [(str(name), value) for name, value in list(table.items()) if not str(name).startswith(".")]

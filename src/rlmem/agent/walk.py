@@ -96,13 +96,16 @@ class Walk:
         self.objects, self.complete = 0, True
         self._limit, self._most, self._clock = seconds, most, clock
 
-    def run(self, named=None):
-        """Walk from the given ``(name, value)`` pairs, else from everything this process can name."""
+    def run(self, named=None, own_thread=None):
+        """Walk from the given ``(name, value)`` pairs, else from everything this process can name.
+
+        ``own_thread`` is the one thread whose variables are left out: that of an agent.
+        """
         begin = self._clock()
         for table in (self.seen, self.queue, self.addresses, self.__dict__):
             self.seen.add(id(table))
         self.seen.add(id(self))
-        for tier, foreign in roots.tiers(threading.get_ident()) if named is None else [(named, False)]:
+        for tier, foreign in roots.tiers(own_thread) if named is None else [(named, False)]:
             for name, value in tier:
                 if foreign and self._flat(name, value):
                     continue
@@ -377,7 +380,7 @@ def answer(request):
     """The walk as an answer to a question from outside."""
     begin, cpu = time.monotonic(), time.thread_time()
     walk = Walk(seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)))
-    walk.run()
+    walk.run(own_thread=None if request.get("all_threads") else threading.get_ident())
     main = sys._current_frames().get(threading.main_thread().ident)
     notes = (
         [] if walk.complete else ["the walk ended at its limit after %d objects; the rest has no name" % walk.objects]

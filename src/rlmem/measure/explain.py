@@ -17,7 +17,7 @@ from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progres
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, segments
 from rlmem.measure.limits import parse_rlimits
-from rlmem.measure.maps import FILES, SHARED, STACKS, UNKNOWN, classify
+from rlmem.measure.maps import FILES, SHARED, STACKS, classify
 from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages, read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
@@ -187,6 +187,7 @@ def from_pages(
         threads=threads(pid, pages, stacks, root=root),
         gpus=gpu_shares(pid, said.get("cuda", ())),
         progress=Progress(**progress) if progress else None,
+        phase=said.get("phase"),
         paused_s=float(said.get("cpu_s", 0.0)),
         notes=pages.notes,
     )
@@ -320,6 +321,3 @@ def gpu_shares(pid: int, said: Any) -> tuple[GpuShare, ...]:
             )
         )
     return tuple(shares)
-
-
-__all__ = ["HOW_TO_NAME", "UNKNOWN", "explain", "explain_process"]

@@ -41,13 +41,18 @@ _POLICY = {
 
 def describe(run: DryRun) -> RunSpec:
     """The run description; only a name when no framework was met."""
-    spec = RunSpec().having({"name": run.target.name}, "the target")
-    model = run.facts.get("model") or run.facts.get("request")
+    spec = from_facts(run.target.name, run.facts)
+    return spec.having(_fitting(sizing.found_in(run.facts)), sizing.origin(run.facts))
+
+
+def from_facts(name: str, facts: Mapping[str, Any]) -> RunSpec:
+    """The description of the model that was met, in a dry run or in a running process."""
+    spec = RunSpec().having({"name": name}, "the target")
+    model = facts.get("model") or facts.get("request")
     if not model:
         return spec
     origin = "read from the live model" if "settings" in model else "the constructor's arguments"
-    spec = spec.having(_fitting(_values(model, run.facts)), origin)
-    return spec.having(_fitting(sizing.found_in(run.facts)), sizing.origin(run.facts))
+    return spec.having(_fitting(_values(model, facts)), origin)
 
 
 def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:

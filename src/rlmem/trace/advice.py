@@ -1,0 +1,94 @@
+"""Advice on a running process: the rules and remedies of a plan, and what each would give back here and now."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.errors import RlmemError
+from rlmem.findings import Finding
+from rlmem.holdings import Explanation
+from rlmem.measure import attach
+from rlmem.measure.limits import ROOT, read_limits, tightest
+from rlmem.plan import Budget, Plan
+from rlmem.planner import Planner
+from rlmem.spec import RunSpec
+from rlmem.trace.describe import from_facts
+
+#: Components that stay resident between updates, and the word in a path by which a process's owners are told to be them.
+STANDING = {"replay": "replay_buffer", "rollout": "rollout_buffer"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A finding on the run as it is; ``returns_bytes`` is what its remedy would give back of what is resident now.
+
+    None when the remedy lowers the peak of an update and not what is held between updates.
+    """
+
+    finding: Finding
+    returns_bytes: int | None = None
+
+
+def advise(found: Explanation, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
+    """What the rules say of the model a process trains; nothing when there is none they know."""
+    try:
+        facts = attach.ask(found.pid, {"ask": "describe"}, timeout_s=timeout_s)
+    except RlmemError:
+        return ()
+    return advise_on(found, facts)
+
+
+def advise_on(found: Explanation, facts: Mapping[str, Any]) -> tuple[Advice, ...]:
+    """The same, of facts already had."""
+    if not facts.get("model"):
+        return ()
+    spec = from_facts(facts["model"]["algorithm"], facts)
+    planner = Planner(process_budget(found))
+    try:
+        plan = planner.plan(spec)
+    except RlmemError:
+        return ()
+    return tuple(
+        Advice(finding=finding, returns_bytes=_returned(found, planner, spec, plan, finding))
+        for finding in plan.findings
+    )
+
+
+def findings_for(found: Explanation) -> tuple[Finding, ...]:
+    """The findings alone, with what they save at the peak."""
+    return tuple(advice.finding for advice in advise(found))
+
+
+def process_budget(found: Explanation) -> Budget:
+    """What the process may reach: the limit on it that leaves the least."""
+    limit = tightest(read_limits(root=ROOT, pid=str(found.pid)), own_bytes=found.rss_bytes)
+    if limit is None:
+        return Budget(name="this process")
+    return Budget(
+        name="this process",
+        ram_bytes=limit.left_bytes(own_bytes=found.rss_bytes),
+        ram_source=f"{limit.kind} ({limit.detail})",
+    )
+
+
+def _returned(found: Explanation, planner: Planner, spec: RunSpec, plan: Plan, finding: Finding) -> int | None:
+    """The share a remedy takes off each standing component, of what the process holds of it now."""
+    if not finding.changes or not finding.saves_bytes:
+        return None
+    try:
+        after = planner.plan(spec.having(dict(finding.changes), "remedy"), findings=False)
+    except RlmemError:
+        return None
+    returned = 0
+    for group, word in STANDING.items():
+        before_bytes, after_bytes = (_component(each, group) for each in (plan, after))
+        if before_bytes and after_bytes < before_bytes:
+            held = sum(holding.resident_bytes for holding in found.holdings if word in holding.path)
+            returned += round(held * (1 - after_bytes / before_bytes))
+    return returned or None
+
+
+def _component(plan: Plan, group: str) -> int:
+    return plan.ledger.only(device="ram", phase="collect", component=group).nbytes
