@@ -59,21 +59,22 @@ def segments(pages: Pages, read: Reader = no_memory) -> Iterator[Segment]:
             yield Segment(start=mapping.start, end=mapping.end, kind=mapping.kind, share=share)
             continue
         pools = find_pools(ranges, read) if mapping.kind == UNKNOWN else ()
+        share = resident / sum(end - start for start, end in ranges)
         for start, end in ranges:
-            yield from _split(start, end, mapping.kind, pools)
+            yield from _split(start, end, mapping.kind, pools, share)
 
 
-def _split(start: int, end: int, kind: str, pools: Sequence[tuple[int, int]]) -> Iterator[Segment]:
+def _split(start: int, end: int, kind: str, pools: Sequence[tuple[int, int]], share: float) -> Iterator[Segment]:
     for first, last in pools:
         if last <= start or first >= end:
             continue
         if first > start:
-            yield Segment(start=start, end=first, kind=kind)
+            yield Segment(start=start, end=first, kind=kind, share=share)
         upto = min(last, end)
-        yield Segment(start=max(first, start), end=upto, kind=PYMALLOC)
+        yield Segment(start=max(first, start), end=upto, kind=PYMALLOC, share=share)
         start = upto
     if start < end:
-        yield Segment(start=start, end=end, kind=kind)
+        yield Segment(start=start, end=end, kind=kind, share=share)
 
 
 def extents(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int]]:

@@ -15,6 +15,7 @@ import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TypeAlias
 
 from rlmem.agent import proc
 from rlmem.holdings import PAGE_METHODS
@@ -30,13 +31,18 @@ _CHUNK_PAGES = 1 << 16
 _TOP = 1 << 63  # the kernel's own half of the addresses, where [vsyscall] lies
 
 
+#: For each mapping the resident ranges, and by its address what the kernel itself counts where that may be less.
+Listed: TypeAlias = tuple[tuple[tuple[tuple[int, int], ...], ...], dict[int, int]]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pages:
     """Resident memory by mapping: ranges of addresses where they are known, and bytes in any case."""
 
     method: str
     mappings: tuple[Mapping, ...]
-    #: For each mapping, ``(start, end)`` of what is resident; empty with ``smaps``.
+    #: For each mapping, ``(start, end)`` of what is resident; empty with ``smaps``. More than ``resident`` where some of
+    #: these pages are the kernel's page of zeros and cannot be told.
     ranges: tuple[tuple[tuple[int, int], ...], ...]
     resident: tuple[int, ...]
     notes: tuple[str, ...] = field(default=())
@@ -59,23 +65,26 @@ def read_pages(pid: int, *, root: str = proc.PROC, methods: Sequence[str] = PAGE
             continue
         try:
             with open(f"{root}/{pid}/pagemap", "rb", buffering=0) as file:
-                ranges = read(pid, file.fileno(), mappings, root)
+                ranges, sizes = read(pid, file.fileno(), mappings, root)
         except OSError as error:
             notes.append(f"{method} is not open here: {error.strerror}")
             continue
-        resident = tuple(sum(end - start for start, end in each) for each in ranges)
+        listed = tuple(sum(end - start for start, end in each) for each in ranges)
+        resident = tuple(
+            min(count, sizes.get(mapping.start, count)) for mapping, count in zip(mappings, listed, strict=True)
+        )
         return Pages(method=method, mappings=mappings, ranges=ranges, resident=resident, notes=tuple(notes))
     return from_smaps(pid, root=root, notes=tuple(notes)) if "smaps" in methods else None
 
 
-def _scan(_pid: int, handle: int, mappings: Sequence[Mapping], _root: str) -> tuple[tuple[tuple[int, int], ...], ...]:
-    return tuple(tuple(_merged(_scanned(handle, mapping))) for mapping in mappings)
+def _scan(_pid: int, handle: int, mappings: Sequence[Mapping], _root: str) -> Listed:
+    return tuple(tuple(_merged(_scanned(handle, mapping))) for mapping in mappings), {}
 
 
-def _list(pid: int, handle: int, mappings: Sequence[Mapping], root: str) -> tuple[tuple[tuple[int, int], ...], ...]:
+def _list(pid: int, handle: int, mappings: Sequence[Mapping], root: str) -> Listed:
     sizes = from_smaps(pid, root=root)
     held = {m.start: n for m, n in zip(sizes.mappings, sizes.resident, strict=True)} if sizes else {}
-    return tuple(tuple(_merged(_listed(handle, mapping, held.get(mapping.start)))) for mapping in mappings)
+    return tuple(tuple(_merged(_listed(handle, mapping, held.get(mapping.start)))) for mapping in mappings), held
 
 
 def _scanned(handle: int, mapping: Mapping) -> Iterator[tuple[int, int]]:
@@ -102,7 +111,8 @@ def _listed(handle: int, mapping: Mapping, rss_bytes: int | None) -> Iterator[tu
 
     An anonymous page that was only read shows the page of zeros. Without privilege it looks like a page shared with a
     forked child: neither is mapped here alone. So when more pages are present than the kernel counts as resident, the
-    ones that are not mapped alone are left out.
+    ones that are not mapped alone are left out. (Huge pages of zeros look mapped alone: then only the kernel's count of
+    the mapping is right, and its owners share that.)
     """
     if mapping.start >= _TOP or mapping.start >= mapping.end:
         return
