@@ -238,7 +238,10 @@ def is_flat(item, count):
     sample = elements(item, count)[:24] if count <= LONG else elements(item, count)[::8]
     for _, value in sample:
         kind = type(value)
-        if issubclass(kind, (*PLAIN, *_SKIPPED, types.FunctionType)) or kind.__module__.split(".")[0] in _SKIPPED_MODULES:
+        if (
+            issubclass(kind, (*PLAIN, *_SKIPPED, types.FunctionType))
+            or kind.__module__.split(".")[0] in _SKIPPED_MODULES
+        ):
             continue
         if kind in (tuple, list, set, frozenset) and all(
             issubclass(type(part), (*PLAIN, *_SKIPPED, types.FunctionType)) for part in list(value)[:8]

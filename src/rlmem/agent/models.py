@@ -1,9 +1,8 @@
 """A live model in the words of a run description, for advice on a process that is running."""
 
 import sys
-import threading
 
-from . import children, roots
+from . import children, mainthread, roots
 from .describe import describe_model, plain
 
 #: Objects looked at before giving up: a model is a variable, or an attribute of one.
@@ -16,7 +15,7 @@ def find():
     if base is None:
         return None
     seen, waiting = set(), []
-    for tier, foreign in roots.tiers(threading.get_ident()):
+    for tier, foreign in roots.tiers(None):
         if foreign:
             break
         waiting += [value for _, value in tier]
@@ -33,7 +32,13 @@ def find():
 
 
 def answer(request):
-    """The model and the versions it runs with; no model, an empty answer."""
+    """The model and the versions it runs with, read in the main thread; an empty answer when that does not come to it."""
+    done, said = mainthread.call(described, float(request.get("wait", 2.0)))
+    return said if done else {}
+
+
+def described():
+    """The model the program trains, in plain data."""
     model = find()
     if model is None:
         return {}

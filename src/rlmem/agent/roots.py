@@ -8,7 +8,9 @@ import threading
 from . import children
 
 #: Packages whose tables are large, many and do not grow: looking at them would take longer than all the rest.
-QUIET = frozenset("jinja2 mpmath networkx numba numpy pandas pip setuptools scipy sympy tensordict torch torchrl".split())
+QUIET = frozenset(
+    "jinja2 mpmath networkx numba numpy pandas pip setuptools scipy sympy tensordict torch torchrl".split()
+)
 _OPTIMIZED = 0x1  # a function's variables live in the frame, not in a dictionary
 #: The agent in a stranger's process, and rlmem where it is imported: neither is the program's.
 _OURS = ("_rlmem_agent", "rlmem")

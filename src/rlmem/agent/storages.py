@@ -59,14 +59,14 @@ class Storages:
             return None
         return "tensor", storage.data_ptr(), storage.nbytes(), place, None
 
-    def graph_of(self, item):
-        """The function a tensor came from, which keeps what its backward pass needs; None for a plain value."""
+    def has_graph(self, item):
+        """Whether a tensor keeps the functions it came from, and so what their backward passes need."""
         if self.tensor is None or not is_a(item, self.tensor):
-            return None
+            return False
         try:
-            return self.tensor.grad_fn.__get__(item)
+            return self.tensor.grad_fn.__get__(item) is not None
         except Exception:
-            return None
+            return False
 
     def gradient_of(self, item):
         """A leaf's gradient."""

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from . import children, fills, roots
+from . import children, fills, mainthread, roots
 from .storages import Storages
 
 #: Rows under this many bytes are added to the path they hang on.
@@ -18,7 +18,11 @@ FOLD = 64 << 10
 #: Texts and byte strings from this size on are rows of their own.
 BIG = 64 << 10
 MOST_OBJECTS = 400_000
-SECONDS = 0.6
+#: The main thread stands still for a walk: no longer than this.
+SECONDS = 0.15
+#: How long the main thread may take to come to it; afterwards the agent's own thread walks, with care.
+WAIT = 0.5
+CAREFUL = "the program was in a long call or asleep: gradients and graphs of tensors were not looked at"
 CHECK_EVERY = 256
 MOST_ROWS = 500
 #: What a Python object around an array or a tensor costs.
@@ -87,8 +91,9 @@ class Node:
 class Walk:
     """One walk over the objects of this process."""
 
-    def __init__(self, seconds=SECONDS, most=MOST_OBJECTS, clock=time.thread_time):
+    def __init__(self, seconds=SECONDS, most=MOST_OBJECTS, clock=time.thread_time, careful=False):
         self.storages = Storages()
+        self.careful = careful  # not in the main thread: gradients and graphs may be exchanged meanwhile
         self.top = Node(None, "")
         self.seen, self.addresses, self._traits = set(), {}, {}
         self.queue = collections.deque()
@@ -196,12 +201,12 @@ class Walk:
 
     def storage(self, node, item, scale):
         """An array or a tensor: its memory goes to the first path that leads to it."""
-        graph = self.storages.graph_of(item)
-        if graph is not None:
+        if not self.careful and self.storages.has_graph(item):
             node.graphs += scale
         found = self.storages.beneath(item)
         is_tensor = self.storages.tensor is not None and children.is_a(item, self.storages.tensor)
-        self.count(node, TENSOR_OBJECT if is_tensor else ARRAY_OBJECT, scale)
+        # The object around it is whoever's refers to it, so that an array's row is its values.
+        self.count(node.parent or node, TENSOR_OBJECT if is_tensor else ARRAY_OBJECT, scale)
         if found is None:
             return
         kind, address, nbytes, device, owner = found
@@ -219,7 +224,7 @@ class Walk:
             node.note = node.note or "a mapped file or shared memory"
         for part in self.storages.objects(item):
             self.push(node.child("[…]"), part, scale)
-        gradient = self.storages.gradient_of(item)
+        gradient = None if self.careful else self.storages.gradient_of(item)
         if gradient is not None:
             self.push(node.child(".grad"), gradient, scale)
 
@@ -377,10 +382,23 @@ def type_name(item):
 
 
 def answer(request):
-    """The walk as an answer to a question from outside."""
-    begin, cpu = time.monotonic(), time.thread_time()
-    walk = Walk(seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)))
-    walk.run(own_thread=None if request.get("all_threads") else threading.get_ident())
+    """The walk as an answer to a question from outside: in the main thread if that comes to it in time."""
+    begin = time.monotonic()
+    done, said = mainthread.call(lambda: walked(request), float(request.get("wait", WAIT)))
+    if not done:
+        said = walked(request, careful=True)
+        said["notes"].append(CAREFUL)
+    said["wall_s"] = time.monotonic() - begin
+    return said
+
+
+def walked(request, careful=False):
+    """One walk in this thread."""
+    cpu, begin = time.thread_time(), time.monotonic()
+    walk = Walk(
+        seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)), careful=careful
+    )
+    walk.run(own_thread=threading.get_ident() if careful else None)
     main = sys._current_frames().get(threading.main_thread().ident)
     notes = (
         [] if walk.complete else ["the walk ended at its limit after %d objects; the rest has no name" % walk.objects]
@@ -394,5 +412,5 @@ def answer(request):
         "complete": walk.complete,
         "notes": notes,
         "cpu_s": time.thread_time() - cpu,
-        "wall_s": time.monotonic() - begin,
+        "paused_s": 0.0 if careful else time.monotonic() - begin,
     }

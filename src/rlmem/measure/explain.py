@@ -188,7 +188,7 @@ def from_pages(
         gpus=gpu_shares(pid, said.get("cuda", ())),
         progress=Progress(**progress) if progress else None,
         phase=said.get("phase"),
-        paused_s=float(said.get("cpu_s", 0.0)),
+        paused_s=float(said.get("paused_s", 0.0)),
         notes=pages.notes,
     )
 

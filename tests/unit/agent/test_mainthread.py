@@ -1,0 +1,117 @@
+"""What is asked of a program runs in its main thread, between two of its steps, and leaves no trace in it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlmem.agent import mainthread
+
+SRC = str(Path(mainthread.__file__).parents[2])
+
+
+def from_a_thread(work: Any) -> list[Any]:
+    """Run ``work`` in a thread while this one stays in Python code."""
+    results: list[Any] = []
+
+    def target() -> None:
+        try:
+            results.append(work())
+        except BaseException as error:
+            results.append(error)
+
+    thread = threading.Thread(target=target)
+    thread.start()
+    while thread.is_alive():
+        time.sleep(0.001)
+    return results
+
+
+def test_it_runs_in_the_main_thread() -> None:
+    assert from_a_thread(lambda: mainthread.call(threading.get_ident, 5)) == [(True, threading.main_thread().ident)]
+
+
+def test_in_the_main_thread_itself_it_runs_at_once() -> None:
+    assert mainthread.call(lambda: 7, 0) == (True, 7)
+
+
+def test_an_error_goes_to_the_one_who_asked_and_not_into_the_program() -> None:
+    def broken() -> None:
+        raise mainthread.threading.ThreadError("mine")
+
+    broken.__globals__["__name__"] = "rlmem.test"
+    try:
+        (found,) = from_a_thread(lambda: mainthread.call(broken, 5))
+        for _ in range(1000):
+            pass
+    finally:
+        broken.__globals__["__name__"] = __name__
+    assert str(found) == "mine"
+
+
+def test_many_at_once_all_get_their_turn() -> None:
+    results: list[Any] = []
+    threads = [threading.Thread(target=lambda n=n: results.append(mainthread.call(lambda: n, 10))) for n in range(60)]
+    for thread in threads:
+        thread.start()
+    while any(thread.is_alive() for thread in threads):
+        time.sleep(0.001)
+    assert sorted(results) == [(True, n) for n in range(60)]
+
+
+def test_a_main_thread_that_is_busy_elsewhere_is_not_waited_for_and_nothing_runs_later() -> None:
+    program = f"""
+import sys, threading, time
+sys.path.insert(0, {SRC!r})
+from rlmem.agent import mainthread
+ran = []
+def ask(): time.sleep(0.3); ran.append(mainthread.call(lambda: ran.append("late"), 0.1))
+thread = threading.Thread(target=ask); thread.start()
+time.sleep(1)
+thread.join()
+for _ in range(10000): pass
+print(ran)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[(False, None)]"
+
+
+@pytest.mark.parametrize("kind", ["KeyboardInterrupt", "Alarm"])
+def test_a_signal_that_comes_meanwhile_still_reaches_the_program(kind: str) -> None:
+    program = f"""
+import os, signal, sys, threading, time
+sys.path.insert(0, {SRC!r})
+from rlmem.agent import mainthread
+class Alarm(Exception): pass
+def handler(*_): raise Alarm
+signal.signal(signal.SIGALRM, handler)
+def slow():
+    os.kill(os.getpid(), signal.SIGINT if {kind!r} == "KeyboardInterrupt" else signal.SIGALRM)
+    for _ in range(10**6): pass
+def ask():
+    try: mainthread.call(slow, 5)
+    except BaseException: pass
+threading.Thread(target=ask).start()
+try:
+    deadline = time.monotonic() + 10
+    while time.monotonic() < deadline: time.sleep(0.001)
+    print("lost")
+except {kind}:
+    print("came")
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "came"
+
+
+def test_the_signals_of_this_process_are_as_they_were() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    from_a_thread(lambda: mainthread.call(os.getpid, 5))
+    assert signal.getsignal(signal.SIGINT) is before

@@ -1,0 +1,190 @@
+"""The walk names what a program holds, once, and calls nothing of the program's own."""
+
+from __future__ import annotations
+
+import collections
+import functools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from rlmem.agent import children, fills
+from rlmem.agent.walk import Walk
+
+MIB = 1 << 20
+
+
+def rows(**named: Any) -> dict[str, dict[str, Any]]:
+    walk = Walk(seconds=30).run(list(named.items()))
+    assert walk.complete
+    return {row["path"]: row for row in walk.rows()}
+
+
+class Holder:
+    def __init__(self, **fields: Any) -> None:
+        vars(self).update(fields)
+
+
+def test_an_array_is_named_by_its_shortest_path() -> None:
+    array = np.zeros(MIB, np.uint8)
+    found = rows(model=Holder(replay_buffer=Holder(observations={"image": array})))
+    row = found["model.replay_buffer.observations['image']"]
+    assert (row["nbytes"], row["kind"], row["extents"]) == (MIB, "array", [array.ctypes.data, MIB])
+
+
+def test_a_view_counts_as_the_array_it_views_and_only_once() -> None:
+    base = np.zeros((4, MIB), np.uint8)
+    found = rows(half=base[1:3].T, whole=base)
+    assert sum(row["nbytes"] for row in found.values()) == 4 * MIB
+    assert found["half"]["extents"] == [base.ctypes.data, 4 * MIB]
+
+
+def test_an_object_is_counted_for_the_first_who_has_it() -> None:
+    array = np.ones(MIB, np.uint8)
+    found = rows(a=[array], b=[array], c=Holder(array=array))
+    assert sum(row["nbytes"] for row in found.values()) == MIB
+
+
+@pytest.mark.parametrize(
+    ("named", "path"),
+    [
+        ({"part": functools.partial(print, np.ones(MIB))}, "part.args[0]"),
+        ({"method": Holder(array=np.ones(MIB)).__init__}, "method.array"),
+        ({"pair": (np.ones(MIB),)}, "pair[0]"),
+        ({"table": {7: np.ones(MIB)}}, "table[7]"),
+        ({"boxed": np.array([np.ones(MIB), None], dtype=object)}, "boxed[…]"),
+        ({"text": "x" * MIB}, "text"),
+        ({"raw": b"x" * MIB}, "raw"),
+    ],
+)
+def test_memory_behind_odd_things_is_found(named: dict[str, Any], path: str) -> None:
+    assert path in rows(**named)
+
+
+def test_a_closure_names_the_variable_it_keeps() -> None:
+    frames = [np.ones(MIB)]
+
+    def callback() -> int:
+        return len(frames)
+
+    assert "callback.frames[0]" in rows(callback=callback)
+
+
+def test_slots_and_private_slots_are_looked_into() -> None:
+    class Frame:
+        __slots__ = ("__hidden", "data", "never")
+
+        def __init__(self) -> None:
+            self.data, self.__hidden = np.ones(MIB), np.ones(2 * MIB)
+
+    assert set(rows(frame=Frame())) >= {"frame.data", "frame._Frame__hidden"}
+
+
+def test_named_tuples_are_named_by_their_fields() -> None:
+    step = collections.namedtuple("step", "observation reward")(np.ones(MIB), 1.0)
+    assert "step.observation" in rows(step=step)
+
+
+def test_nothing_of_the_program_is_called() -> None:
+    class Trap:
+        array: Any
+
+        def __init__(self) -> None:
+            object.__getattribute__(self, "__dict__")["array"] = np.ones(MIB)
+
+        def _sprung(self, *args: Any) -> Any:
+            raise AssertionError("called")
+
+        __len__ = __iter__ = __bool__ = __eq__ = __hash__ = __getattr__ = __getattribute__ = __repr__ = __sizeof__ = (
+            _sprung  # type: ignore[assignment]
+        )
+        __class__ = property(_sprung)  # type: ignore[assignment]
+
+    class TrapList(list):  # type: ignore[type-arg]
+        __len__ = __iter__ = __getitem__ = Trap._sprung  # type: ignore[assignment]
+
+    found = rows(trap=Trap(), listed=TrapList([np.ones(MIB)]))
+    assert set(found) >= {"trap.array", "listed[0]"}
+
+
+def test_a_long_list_is_sampled_and_says_so() -> None:
+    found = rows(infos=[{"reward": float(n), "key": n + 1000} for n in range(50_000)])
+    row = found["infos"]
+    assert row["estimated"]
+    assert row["filled"] == 50_000
+    assert row["capacity"] is None
+    true = 50_000 * (8 + 232 + 24 + 32)  # a slot, a dict of two, a float, an int
+    assert row["small"] + row["medium"] == pytest.approx(true, rel=0.25)
+
+
+def test_what_sampled_elements_share_is_not_multiplied() -> None:
+    shared = Holder(array=np.ones(MIB))
+    found = rows(infos=[(n + 300, shared) for n in range(20_000)])
+    assert sum(row["nbytes"] for row in found.values()) == 8 * MIB
+
+
+def test_arrays_in_a_long_list_are_estimated_from_a_sample() -> None:
+    found = rows(frames=[np.ones(100, np.uint8) for _ in range(10_000)])
+    assert found["frames"]["nbytes"] == pytest.approx(10_000 * 100, rel=0.01)
+
+
+def test_a_bounded_queue_has_a_capacity_and_a_list_has_none() -> None:
+    queue = collections.deque((np.ones(1000) for _ in range(40)), maxlen=100)
+    found = rows(memory=queue, log=[np.ones(1000) for _ in range(40)])
+    assert (found["memory"]["filled"], found["memory"]["capacity"]) == (40, 100)
+    assert (found["log"]["filled"], found["log"]["capacity"]) == (40, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "fill"),
+    [
+        ({"capacity": 500, "size": 20}, (20, 500)),
+        ({"capacity": 500, "ptr": 3, "full": True}, (500, 500)),
+        ({"max_size": 500, "cur_size": 7, "if_full": False}, (7, 500)),
+        ({"mem_size": 500, "mem_cntr": 1200}, (500, 500)),
+        ({"capacity": 499, "size": 20}, None),
+        ({"capacity": True, "size": 20}, None),
+        ({"capacity": 500}, None),
+    ],
+)
+def test_a_hand_written_buffer_tells_its_fill(fields: dict[str, Any], fill: tuple[int, int] | None) -> None:
+    found = rows(buffer=Holder(states=np.zeros((500, 100)), **fields))
+    row = found["buffer.states"]
+    assert (row["filled"], row["capacity"]) == (fill or (None, None))
+
+
+def test_an_algorithm_tells_its_progress() -> None:
+    walk = Walk(seconds=30).run([("model", Holder(num_timesteps=12, _total_timesteps=100))])
+    assert walk.progress == {"step": 12, "total": 100, "source": "Holder"}
+    assert Walk(seconds=30).run([("global_step", 77)]).progress == {"step": 77, "total": None, "source": "global_step"}
+
+
+def test_a_walk_ends_at_its_limit_and_says_so() -> None:
+    chain: list[Any] = []
+    for _ in range(5000):
+        chain = [chain, Holder(x=1)]
+    ticks = iter(range(10**6))
+    walk = Walk(seconds=3, clock=lambda: float(next(ticks))).run([("chain", chain)])
+    assert not walk.complete
+    assert walk.objects < 5000
+
+
+def test_cycles_end() -> None:
+    a, b = Holder(array=np.ones(MIB)), Holder()
+    vars(a)["b"], vars(b)["a"] = b, a
+    assert [row["nbytes"] for row in rows(a=a).values() if row["nbytes"]] == [8 * MIB]
+
+
+def test_containers_that_change_meanwhile_are_read_as_far_as_they_go() -> None:
+    class Shrinking(list):  # type: ignore[type-arg]
+        pass
+
+    assert children.elements(Shrinking([1, 2]), 5)[:2] == [("[0]", 1), ("[1]", 2)]
+    assert len(list(children.picks(10**6))) == children.SAMPLE_RUNS * children.SAMPLE_LENGTH
+    assert max(children.picks(10**6)) == 10**6 - 1
+
+
+@pytest.mark.parametrize(("value", "expected"), [(3, 3), (True, None), (2.5, None), (None, None), ("7", None)])
+def test_only_whole_numbers_are_rows(value: Any, expected: int | None) -> None:
+    assert fills.whole(value) == expected

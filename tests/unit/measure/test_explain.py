@@ -1,0 +1,360 @@
+"""Live processes: every resident page is accounted for, by each way the kernel offers; faults give a clear line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rlmem.agent import proc, server
+from rlmem.cli import run
+from rlmem.errors import AnalysisError
+from rlmem.holdings import Explanation
+from rlmem.measure import attach, processes
+from rlmem.measure.explain import elsewhere, explain, explain_process, from_pages
+from rlmem.measure.processes import living
+
+MIB = 1 << 20
+PROGRAM = """
+import numpy as np, sys, threading, time
+class Buffer:
+    def __init__(self):
+        self.capacity, self.size = 1000, 250
+        self.states = np.zeros((1000, 40_000), np.uint8)
+        self.states[:250] = 1
+buffer = Buffer()
+read_only = np.zeros(20_000_000, np.uint8); read_only[::4096].sum()
+def work():
+    frames = [np.ones(100_000) for _ in range(20)]
+    infos = [{"n": n + 1000} for n in range(30_000)]
+    print("ready", flush=True)
+    exec(sys.argv[1])
+work()
+"""
+BUSY = "while True: time.sleep(0.005)"
+Start = Callable[..., subprocess.Popen[str]]
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Start]:
+    begun: list[subprocess.Popen[str]] = []
+
+    def begin(then: str = BUSY, *, agent: bool = True, program: str = PROGRAM, **env: str) -> subprocess.Popen[str]:
+        script = tmp_path / "träin.py"
+        script.write_text(program, encoding="utf-8")
+        environment = {**os.environ, "XDG_RUNTIME_DIR": str(_short(tmp_path)), **env}
+        command = [sys.executable, str(script), then]
+        child = subprocess.Popen(
+            command, env=attach.preload(environment) if agent else environment, stdout=subprocess.PIPE, text=True
+        )
+        begun.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(0.1)
+        return child
+
+    yield begin
+    for child in begun:
+        child.kill()
+        child.communicate()
+    shutil.rmtree(_short(tmp_path))
+
+
+def _short(path: Path) -> Path:
+    """A socket's name has room for about a hundred letters."""
+    folder = Path("/tmp", f"rlmem-test-{os.getpid()}-{abs(hash(path)) % 10**6}")
+    folder.mkdir(exist_ok=True, mode=0o700)
+    return folder
+
+
+def summed(found: Explanation) -> int:
+    return found.named_bytes + sum(each.resident_bytes for each in found.portions) + found.unexplained_bytes
+
+
+def test_named_classes_and_unexplained_are_the_resident_set_to_the_page(start: Start) -> None:
+    child = start()
+    found = explain_process(child.pid)
+    kernel = proc.rollup(child.pid)
+    assert kernel is not None
+    assert (found.way, found.notes) == ("agent", ())
+    assert summed(found) == found.rss_bytes == kernel["Rss"]
+    assert found.unexplained_bytes < 0.1 * found.rss_bytes
+    held = {each.path: each for each in found.holdings}
+    states = held["buffer.states"]
+    assert (states.filled, states.capacity, states.nbytes) == (250, 1000, 40_000_000)
+    assert 10_000_000 <= states.resident_bytes <= 10_000_000 + 2 * MIB  # huge pages round up
+    assert held["frames"].resident_bytes == pytest.approx(20 * 800_000, rel=0.02)
+    assert held["frames"].growth_bytes is None
+    assert held["infos"].estimated
+    assert "read_only" not in held or held["read_only"].resident_bytes < MIB
+
+
+def test_a_program_asleep_is_walked_with_care_and_that_is_said(start: Start) -> None:
+    child = start("time.sleep(60)")
+    found = explain_process(child.pid)
+    assert found.way == "agent"
+    assert "gradients and graphs of tensors were not looked at" in found.notes[0]
+    assert {"buffer.states", "frames"} <= {each.path for each in found.holdings}
+    assert found.paused_s == 0
+
+
+@pytest.mark.parametrize("method", ["pagemap-scan", "pagemap", "smaps", "status"])
+def test_each_way_to_read_pages_gives_the_same_sum(start: Start, method: str) -> None:
+    child = start()
+    said = attach.ask(child.pid, {"ask": "walk"})
+    kernel, notes = proc.rollup(child.pid), list[str]()
+    assert kernel is not None
+    found = from_pages(living(child.pid), said, notes, methods=(method,))
+    assert found.pages_from == method
+    assert summed(found) == found.rss_bytes
+    assert found.rss_bytes == pytest.approx(kernel["Rss"], abs=64 << 10 if method == "status" else 0)
+    assert bool(notes) == (method in {"smaps", "status"})
+
+
+def test_without_an_agent_classes_are_told_and_what_would_give_names(start: Start) -> None:
+    child = start(agent=False)
+    found = explain_process(child.pid)
+    assert (found.way, found.holdings) == ("pages", ())
+    assert "rlmem run" in found.notes[0]
+    assert "import rlmem.preload" in found.notes[0]
+    assert summed(found) == found.rss_bytes
+    assert {"library code", "Python's small objects"} <= {each.name for each in found.portions}
+
+
+def test_a_stopped_process_is_told_by_class_and_stays_stopped(start: Start) -> None:
+    child = start()
+    os.kill(child.pid, signal.SIGSTOP)
+    deadline = time.monotonic() + 5
+    while not living(child.pid).is_stopped and time.monotonic() < deadline:
+        time.sleep(0.01)
+    found = explain_process(child.pid)
+    assert found.way == "pages"
+    assert "stopped" in found.notes[0]
+    assert living(child.pid).is_stopped
+
+
+def test_a_program_in_a_long_call_that_holds_the_lock_gives_a_degraded_answer(start: Start) -> None:
+    child = start("import itertools; sum(itertools.repeat(1, 10**11))")
+    found = explain_process(child.pid, timeout_s=0.3)
+    assert found.way == "pages"
+    assert "no answer within 0.3 s" in found.notes[0]
+    assert summed(found) == found.rss_bytes
+
+
+def test_a_process_that_ends_while_it_is_asked_is_said_to_have(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    child = start()
+    real = attach.ask
+
+    def ask(process: Any, request: Any, **more: Any) -> dict[str, Any]:
+        said = real(process, request, **more)
+        child.kill()
+        child.wait()
+        return said
+
+    monkeypatch.setattr(attach, "ask", ask)
+    with pytest.raises(AnalysisError, match="has ended"):
+        explain_process(child.pid)
+
+
+def test_a_zombie_holds_no_memory(start: Start) -> None:
+    child = start()
+    os.kill(child.pid, signal.SIGKILL)
+    os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+    with pytest.raises(AnalysisError, match="has ended and waits for its parent"):
+        explain_process(child.pid)
+
+
+def test_a_program_that_is_not_python_is_told_by_class() -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    try:
+        time.sleep(0.1)
+        found = explain_process(child.pid)
+        assert "not a Python program" in found.notes[0]
+        assert summed(found) == found.rss_bytes > 0
+    finally:
+        child.kill()
+        child.wait()
+
+
+def test_a_number_given_again_is_not_asked_for_the_old_one(start: Start) -> None:
+    child = start()
+    process = living(child.pid)
+    assert attach.agent_socket(process) is not None
+    other = processes.Process(pid=process.pid, start=process.start + 1, parent=1, state="S", command="x")
+    assert attach.agent_socket(other) is None
+    assert not processes.is_same(other)
+
+
+def test_a_socket_left_over_is_no_agent_and_is_tidied_away(start: Start, tmp_path: Path) -> None:
+    child = start(agent=False)
+    folder = _short(tmp_path) / "rlmem"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    process = living(child.pid)
+    stale = folder / f"{process.pid}-{process.start}.sock"
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(stale))
+    listener.close()
+    assert explain_process(child.pid).way == "pages"
+    gone = folder / "999999999-1.sock"
+    gone.touch()
+    server.tidy(str(folder))
+    assert stale.exists()
+    assert not gone.exists()
+
+
+def test_two_agents_in_one_process_are_one(start: Start) -> None:
+    src = Path(server.__file__).parents[2]
+    child = start(
+        f"import sys; sys.path.insert(0, {str(src)!r}); import rlmem.preload; print(rlmem.preload.active, flush=True); time.sleep(60)"
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "True\n"
+    assert explain_process(child.pid).way == "agent"
+    names = [name.read_text().strip() for name in Path(f"/proc/{child.pid}/task").glob("*/comm")]
+    assert len(names) <= 3
+
+
+def test_an_import_is_enough_for_an_agent(start: Start) -> None:
+    src = Path(server.__file__).parents[2]
+    program = f"import sys; sys.path.insert(0, {str(src)!r})\nimport rlmem.preload\n" + PROGRAM
+    child = start(agent=False, program=program)
+    found = explain_process(child.pid)
+    assert found.way == "agent"
+    assert "buffer.states" in {each.path for each in found.holdings}
+
+
+def test_a_forked_child_has_an_agent_of_its_own_and_shared_pages_count_once(start: Start) -> None:
+    child = start("import os; os.fork(); time.sleep(60)")
+    deadline = time.monotonic() + 5
+    while len(processes.descendants(child.pid)) < 1 and time.monotonic() < deadline:
+        time.sleep(0.05)
+    time.sleep(0.3)
+    tree = explain(child.pid)
+    assert [each.way for each in tree.processes] == ["agent", "agent"]
+    assert tree.processes[1].role == "worker"
+    assert all(summed(each) == each.rss_bytes for each in tree.processes)
+    assert tree.pss_bytes is not None
+    assert tree.pss_bytes < 0.7 * sum(each.rss_bytes for each in tree.processes)
+    assert (tree.processes[1].shared_anonymous_bytes or 0) > 20_000_000
+    os.kill(tree.processes[1].pid, signal.SIGKILL)
+
+
+def test_the_socket_is_its_owners_alone(start: Start) -> None:
+    child = start()
+    path = attach.agent_socket(living(child.pid))
+    assert path is not None
+    assert Path(path).stat().st_mode & 0o077 == 0
+    assert Path(path).parent.stat().st_mode & 0o077 == 0
+
+
+def test_a_folder_somebody_else_may_enter_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "rlmem"
+    place.mkdir(mode=0o777)
+    place.chmod(0o777)
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert server.folder() != str(place)
+
+
+def test_the_agent_answers_nonsense_with_an_error_and_lives_on(start: Start) -> None:
+    child = start()
+    for request in ({"ask": "nonsense"}, {}, {"ask": ["walk"]}):
+        with pytest.raises(attach.NoAgent):
+            attach.ask(child.pid, request)
+    assert attach.ask(child.pid, {"ask": "hello"})["pid"] == child.pid
+
+
+def test_the_environments_own_sitecustomize_still_runs(start: Start, tmp_path: Path) -> None:
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "sitecustomize.py").write_text("import os; os.environ['SEEN'] = 'yes'")
+    child = start(
+        "import os; print(os.environ.get('SEEN'), flush=True); time.sleep(60)", PYTHONPATH=str(tmp_path / "site")
+    )
+    assert child.stdout is not None
+    assert child.stdout.readline() == "yes\n"
+    assert explain_process(child.pid).way == "agent"
+
+
+def test_without_proc_the_sums_are_psutils() -> None:
+    found = elsewhere(os.getpid())
+    assert found.rss_bytes == found.unexplained_bytes > 0
+    assert "this system does not have" in found.notes[0]
+    with pytest.raises(AnalysisError, match="no process"):
+        elsewhere(2**22 + 5)
+
+
+def test_another_users_process_is_told_by_its_sums(tmp_path: Path) -> None:
+    own = Path("/proc/self")
+    root = tmp_path / "77"
+    root.mkdir()
+    for name in ("stat", "status", "statm", "cmdline"):
+        (root / name).write_bytes((own / name).read_bytes())
+    (tmp_path / "self").mkdir()
+    found = explain_process(77, root=str(tmp_path))
+    assert found.pages_from == "status"
+    assert "permission denied" in found.notes[0]
+    assert summed(found) == found.rss_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["explain"], 2, "give the number of a process"),
+        (["explain", "0"], 2, "not the number"),
+        (["explain", "999999999"], 3, "there is no process 999999999"),
+        (["explain", "12", "--name", "x"], 2, "give the number"),
+        (["explain", "--name", "no-such-command-anywhere"], 3, "no process has"),
+        (["explain", "abc"], 2, "abc"),
+    ],
+)
+def test_bad_input_is_one_line(
+    arguments: list[str], code: int, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == code
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_the_command_shows_owners_and_the_growth_to_come(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    child = start()
+    assert run(["explain", str(child.pid)]) == 0
+    said = capsys.readouterr().out
+    assert "buffer.states: allocated 38.1 MiB, resident" in said
+    assert "25.0 % full: will grow by" in said
+    assert "unexplained" in said
+    assert run(["explain", "--name", "träin.py", "--json", "--trim"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["schema"] == "rlmem.explain/1"
+    assert document["processes"][0]["pid"] == child.pid
+    assert document["processes"][0]["trimmed_bytes"] >= 0
+
+
+def test_two_programs_of_one_name_are_listed(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = start(), start()
+    assert run(["explain", "--name", "träin.py"]) == 2
+    said = capsys.readouterr().err
+    assert str(first.pid) in said
+    assert str(second.pid) in said
+    assert [each.pid for each in processes.siblings(living(first.pid))] == [second.pid]
+
+
+@pytest.mark.skipif(shutil.which("gdb") is None, reason="gdb is not installed")
+def test_a_debugger_puts_an_agent_there_only_when_asked_to(start: Start) -> None:
+    child = start(agent=False)
+    found = explain_process(child.pid, unsafe_attach=True)
+    if found.way == "pages":  # a container may forbid it
+        assert "gdb" in found.notes[0]
+    else:
+        assert found.way == "debugger"
+        assert "buffer.states" in {each.path for each in found.holdings}
+        assert explain_process(child.pid).way == "agent"
