@@ -12,7 +12,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -117,29 +116,33 @@ def _received(line: socket.socket, deadline: float) -> dict[str, Any]:
 # -- without an agent ---------------------------------------------------------------------------------------------------
 
 
-def starter() -> str:
-    """Python that starts the agent in whatever interpreter runs it."""
-    return (
-        (AGENT / "preload" / "sitecustomize.py")
-        .read_text(encoding="utf-8")
-        .partition("_spec = ")[0]
-        .replace("os.path.dirname(os.path.abspath(__file__))", repr(str(AGENT / "preload")))
-    )
+def _script(process: Process) -> str:
+    """The file that starts an agent, which the process must be able to read when it comes to it, now or later."""
+    path = AGENT / "start.py"
+    if not os.path.exists(f"{proc.PROC}/{process.pid}/root{path}"):
+        raise NoAgent(f"process {process.pid} is in a container that does not show rlmem's files")
+    return str(path)
+
+
+def _code(script: str) -> str:
+    return f"exec(compile(open({script!r}, encoding='utf-8').read(), {script!r}, 'exec'), {{}})"
 
 
 def inject(process: Process) -> None:
     """Start an agent through ``sys.remote_exec`` (Python 3.14 and newer, the same release on both sides)."""
     if not hasattr(sys, "remote_exec"):
         raise NoAgent("sys.remote_exec needs Python 3.14 or newer on both sides")
-    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="rlmem-", encoding="utf-8") as file:
-        os.chmod(file.name, 0o644)
-        file.write(starter())
-        file.flush()
-        try:
-            sys.remote_exec(process.pid, file.name)
-        except (OSError, RuntimeError, ValueError) as error:
-            raise NoAgent(f"sys.remote_exec refused: {error}") from None
-        _wait(process, "sys.remote_exec")
+    place = server.folder()
+    if place is None:
+        raise NoAgent("there is no folder of this user's alone to put the agent's start in")
+    # Kept: a program that is asleep comes to it later. Python runs a script's text, which does not know its file.
+    first = os.path.join(place, "start.py")
+    Path(first).write_text(_code(_script(process)) + "\n", encoding="utf-8")
+    try:
+        sys.remote_exec(process.pid, first)
+    except (OSError, RuntimeError, ValueError) as error:
+        raise NoAgent(f"sys.remote_exec refused: {error}") from None
+    _wait(process, "sys.remote_exec", "; the program is asleep or in a long call, and will start one when it goes on")
 
 
 def attach_debugger(process: Process) -> None:
@@ -147,34 +150,29 @@ def attach_debugger(process: Process) -> None:
     debugger = shutil.which("gdb")
     if debugger is None:
         raise NoAgent("--unsafe-attach needs gdb, which is not installed")
-    with tempfile.NamedTemporaryFile("w", suffix=".py", prefix="rlmem-", encoding="utf-8") as file:
-        os.chmod(file.name, 0o644)
-        file.write(starter())
-        file.flush()
-        code = f"exec(compile(open({file.name!r}, encoding='utf-8').read(), 'rlmem', 'exec'), {{}})"
-        text = code.replace("\\", "\\\\").replace('"', '\\"')
-        command = [debugger, "-nx", "-p", str(process.pid), "-batch", "-ex", "set confirm off"]
-        for each in (
-            "set $state = (int)PyGILState_Ensure()",
-            f'print (int)PyRun_SimpleString("{text}")',
-            "call (void)PyGILState_Release($state)",
-        ):
-            command += ["-ex", each]
-        try:
-            done = subprocess.run(
-                command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEBUGGER_SECONDS, check=False
-            )
-        except subprocess.TimeoutExpired:
-            raise NoAgent(f"gdb did not finish within {DEBUGGER_SECONDS:g} s") from None
-        if b"= 0" not in done.stdout:
-            lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-            raise NoAgent(f"gdb could not start an agent: {lines[-1] if lines else 'no reason given'}")
-        _wait(process, "gdb")
+    text = _code(_script(process)).replace("\\", "\\\\").replace('"', '\\"')
+    command = [debugger, "-nx", "-p", str(process.pid), "-batch", "-ex", "set confirm off"]
+    for each in (
+        "set $state = (int)PyGILState_Ensure()",
+        f'print (int)PyRun_SimpleString("{text}")',
+        "call (void)PyGILState_Release($state)",
+    ):
+        command += ["-ex", each]
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=DEBUGGER_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise NoAgent(f"gdb did not finish within {DEBUGGER_SECONDS:g} s") from None
+    if b"= 0" not in done.stdout:
+        lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+        raise NoAgent(f"gdb could not start an agent: {lines[-1] if lines else 'no reason given'}")
+    _wait(process, "gdb")
 
 
-def _wait(process: Process, who: str) -> None:
+def _wait(process: Process, who: str, why: str = "") -> None:
     deadline = time.monotonic() + START_SECONDS
     while agent_socket(process) is None:
         if time.monotonic() > deadline:
-            raise NoAgent(f"{who} started no agent within {START_SECONDS:g} s")
+            raise NoAgent(f"{who} started no agent within {START_SECONDS:g} s{why}")
         time.sleep(0.05)
