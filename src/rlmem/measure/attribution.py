@@ -8,6 +8,7 @@ never more than is there. So named + classes + unexplained is what is resident, 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,7 +17,7 @@ from rlmem.holdings import Holding, Portion
 from rlmem.measure.maps import ARENAS, CLASSES, HEAP, PYMALLOC, UNKNOWN
 from rlmem.measure.pagemap import Pages
 from rlmem.measure.pools import Reader, find_pools
-from rlmem.units import KIB
+from rlmem.units import KIB, MIB
 
 #: glibc maps blocks from this size on by themselves; smaller ones lie in its heaps.
 MAPPED_BYTES = 128 * KIB
@@ -49,8 +50,12 @@ def no_memory(_places: Sequence[int], _length: int) -> Iterable[tuple[int, bytes
     return ()
 
 
-def segments(pages: Pages, read: Reader = no_memory) -> Iterator[Segment]:
-    """Resident memory in address order; anonymous memory that Python's allocator has is told apart."""
+def segments(pages: Pages, rows: Sequence[Mapping[str, Any]] = (), read: Reader = no_memory) -> Iterator[Segment]:
+    """Resident memory in address order; anonymous memory that Python's allocator has is told apart.
+
+    Large storages of ``rows`` are not searched for it.
+    """
+    owned = [(start, end) for start, end, _ in extents(rows) if end - start >= MIB]
     for mapping, ranges, resident in zip(pages.mappings, pages.ranges, pages.resident, strict=True):
         if not resident:
             continue
@@ -58,10 +63,27 @@ def segments(pages: Pages, read: Reader = no_memory) -> Iterator[Segment]:
             share = resident / mapping.nbytes
             yield Segment(start=mapping.start, end=mapping.end, kind=mapping.kind, share=share)
             continue
-        pools = find_pools(ranges, read) if mapping.kind == UNKNOWN else ()
+        pools = find_pools(_without(ranges, owned), read) if mapping.kind == UNKNOWN else ()
         share = resident / sum(end - start for start, end in ranges)
         for start, end in ranges:
             yield from _split(start, end, mapping.kind, pools, share)
+
+
+def _without(ranges: Iterable[tuple[int, int]], taken: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Ranges less what is taken; both in address order."""
+    starts = [start for start, _ in taken]
+    for start, end in ranges:
+        cursor = start
+        index = max(bisect_right(starts, start) - 1, 0)
+        while index < len(taken) and taken[index][0] < end:
+            first, last = taken[index]
+            if last > cursor:
+                if first > cursor:
+                    yield cursor, first
+                cursor = max(cursor, last)
+            index += 1
+        if cursor < end:
+            yield cursor, end
 
 
 def _split(start: int, end: int, kind: str, pools: Sequence[tuple[int, int]], share: float) -> Iterator[Segment]:

@@ -15,7 +15,7 @@ from rlmem.agent import proc
 from rlmem.errors import AnalysisError
 from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, ThreadStack, TreeExplanation
 from rlmem.measure import attach, gpus
-from rlmem.measure.attribution import attribute, memory_reader, segments
+from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
 from rlmem.measure.limits import parse_rlimits
 from rlmem.measure.maps import FILES, SHARED, STACKS, classify
 from rlmem.measure.maps import Mapping as Mapped
@@ -163,9 +163,8 @@ def from_pages(
     mapped = classify(pages.mappings, stack_bytes=limits.get("Max stack size", 8 * MIB), stack_pointers=stacks.values())
     pages = replace(pages, mappings=mapped)
     rows = said.get("rows", ())
-    holdings, portions, unexplained = attribute(
-        segments(pages, memory_reader(pid)) if root == proc.PROC else segments(pages), rows
-    )
+    read = memory_reader(pid) if root == proc.PROC else no_memory
+    holdings, portions, unexplained = attribute(segments(pages, rows, read), rows)
     if pages.method == "smaps":
         notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
     rollup = proc.rollup(pid, root) or {}

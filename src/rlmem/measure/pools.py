@@ -18,9 +18,8 @@ HEADER_BYTES = _HEADER.size
 #: Bytes of a pool and of an arena, for the releases that have them.
 SHAPES = ((16 * KIB, MIB), (4 * KIB, 256 * KIB))
 _CLASSES, _ALIGNMENT = 32, 16
-_UNUSED = 0xFFFF  # the class of a pool that no object has used yet
-#: Fewer headers than this in a process are chance.
-LEAST = 4
+#: Places looked at in the length of an arena before it is searched.
+LOOKS = 8
 
 Reader = Callable[[Sequence[int], int], Iterable[tuple[int, bytes]]]
 
@@ -42,16 +41,51 @@ def is_pool(data: bytes, pool_bytes: int) -> bool:
 
 
 def find_pools(ranges: Iterable[tuple[int, int]], read: Reader) -> tuple[tuple[int, int], ...]:
-    """Addresses of arenas among resident ranges of one mapping, as far as their pools show."""
+    """Addresses of arenas among resident ranges of one mapping, as far as their pools show.
+
+    Pools are many where there are any, so a few places in each arena's length are looked at first.
+    """
     ranges = tuple(ranges)
     for pool_bytes, arena_bytes in SHAPES:
-        places = [
-            place for start, end in ranges for place in range(-(-start // pool_bytes) * pool_bytes, end, pool_bytes)
-        ]
-        found = sorted(place for place, data in read(places, HEADER_BYTES) if is_pool(data, pool_bytes))
-        if found:
-            return tuple(_joined(found, pool_bytes, arena_bytes))
+        first = _headers(ranges, arena_bytes // LOOKS, pool_bytes, read)
+        if not first:
+            continue
+        near = [(max(place - arena_bytes, 0), place + arena_bytes) for place in first]
+        found = _headers(_common(ranges, _merged(near)), pool_bytes, pool_bytes, read)
+        return tuple(_joined(found, pool_bytes, arena_bytes))
     return ()
+
+
+def _headers(ranges: Iterable[tuple[int, int]], step: int, pool_bytes: int, read: Reader) -> list[int]:
+    places = [place for start, end in ranges for place in _places(start, end, step, pool_bytes)]
+    return sorted(place for place, data in read(places, HEADER_BYTES) if is_pool(data, pool_bytes))
+
+
+def _places(start: int, end: int, step: int, pool_bytes: int) -> range:
+    """Beginnings of possible pools; a range shorter than the step is looked at at its first."""
+    return range(-(-start // pool_bytes) * pool_bytes, end, step)
+
+
+def _merged(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(ranges):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _common(one: Sequence[tuple[int, int]], other: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Where both have something; each in address order and without overlaps."""
+    at = 0
+    for start, end in one:
+        while at < len(other) and other[at][1] <= start:
+            at += 1
+        index = at
+        while index < len(other) and other[index][0] < end:
+            yield max(start, other[index][0]), min(end, other[index][1])
+            index += 1
 
 
 def _joined(places: Sequence[int], pool_bytes: int, arena_bytes: int) -> Iterator[tuple[int, int]]:
