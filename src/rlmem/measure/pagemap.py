@@ -7,7 +7,6 @@ neither may be read, ``smaps`` says how much of each mapping is resident, but no
 
 from __future__ import annotations
 
-import array
 import ctypes
 import errno
 import fcntl
@@ -23,8 +22,10 @@ from rlmem.measure.maps import Mapping, parse_maps
 
 _SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
 _IS_PRESENT, _IS_ZEROS = 1 << 3, 1 << 5
-#: Bits of a classic entry: present; of a file, or shared anonymous memory; mapped by this process alone.
-_PRESENT, _OF_FILE, _ALONE = 63, 61, 56
+#: Bits of a classic entry's highest byte: present; of a file, or shared anonymous memory; mapped by this process alone.
+_PRESENT, _OF_FILE, _ALONE = 0x80, 0x20, 0x01
+_IS_THERE = bytes(bool(flag & _PRESENT) for flag in range(256))
+_IS_OWN = bytes(bool(flag & _PRESENT and flag & (_OF_FILE | _ALONE)) for flag in range(256))
 _ARGUMENT = struct.Struct("=12Q")
 _VECTOR = 8192
 _CHUNK_PAGES = 1 << 16
@@ -117,16 +118,16 @@ def _listed(handle: int, mapping: Mapping, rss_bytes: int | None) -> Iterator[tu
     if mapping.start >= _TOP or mapping.start >= mapping.end:
         return
     page, first = proc.PAGE, mapping.start // proc.PAGE
-    entries = array.array("Q")
-    while len(entries) < mapping.nbytes // page:
-        wanted = min(mapping.nbytes // page - len(entries), _CHUNK_PAGES)
-        data = os.pread(handle, wanted * 8, (first + len(entries)) * 8)
+    flags = bytearray()  # the highest byte of each entry
+    while len(flags) < mapping.nbytes // page:
+        wanted = min(mapping.nbytes // page - len(flags), _CHUNK_PAGES)
+        data = os.pread(handle, wanted * 8, (first + len(flags)) * 8)
         if len(data) < 8:
             break
-        entries.frombytes(data[: len(data) // 8 * 8])
-    there = bytearray(entry >> _PRESENT & 1 for entry in entries)
+        flags += data[7 : len(data) // 8 * 8 : 8]
+    there = flags.translate(_IS_THERE)
     if mapping.is_anonymous and rss_bytes is not None and there.count(1) * page > rss_bytes:
-        there = bytearray(entry >> _PRESENT & 1 and (entry >> _ALONE & 1 or entry >> _OF_FILE & 1) for entry in entries)
+        there = flags.translate(_IS_OWN)
     start = there.find(1)
     while start >= 0:
         end = there.find(0, start)

@@ -49,7 +49,7 @@ def explain_view(document: Mapping[str, Any]) -> View:
     """The explanation as a page."""
     processes = document["processes"]
     top = processes[0]
-    sections = [_owners(each, several=len(processes) > 1) for each in processes if each["holdings"] or each is top]
+    sections = [_owners(each, processes) for each in shown(processes)]
     if len(processes) > 1:
         sections.insert(1, _tree(document))
     sections += [section for section in (_threads(top), _gpus(processes), _advice(document)) if section]
@@ -113,7 +113,16 @@ def _percent(nbytes: int, process: Mapping[str, Any]) -> str:
     return f"{100 * nbytes / process['rss_bytes']:.0f} %" if process["rss_bytes"] else "0 %"
 
 
-def _owners(process: Mapping[str, Any], *, several: bool) -> Section:
+def shown(processes: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The process asked about, and the largest child of each role: workers are alike, and all are in the table."""
+    by_role: dict[str, Mapping[str, Any]] = {}
+    for each in sorted(processes[1:], key=lambda each: -each["rss_bytes"]):
+        if each["holdings"]:
+            by_role.setdefault(each["role"], each)
+    return [processes[0], *by_role.values()]
+
+
+def _owners(process: Mapping[str, Any], processes: Sequence[Mapping[str, Any]]) -> Section:
     columns = (
         Column(title="held by", right=False),
         Column(title="resident", strong=True),
@@ -130,7 +139,10 @@ def _owners(process: Mapping[str, Any], *, several: bool) -> Section:
     rows.append(("unexplained", format_size(unexplained), _percent(unexplained, process), "", "", ""))
     growth = format_size(process["growth_bytes"]) if process["growth_bytes"] else ""
     rows.append(("resident in all", format_size(process["rss_bytes"]), "100 %", "", "", growth))
-    title = f"{process['role']} {process['pid']}" if several else "Who holds it"
+    title = "Who holds it"
+    if len(processes) > 1:
+        alike = sum(each["role"] == process["role"] for each in processes) - 1
+        title = f"{process['role']} {process['pid']}" + (f", the largest of {alike + 1}" if alike else "")
     lines = tuple(sentence(each) for each in process["holdings"][:3] if each.get("growth_bytes"))
     table = Table(title="", columns=columns, rows=tuple(rows), footers=1, note="~ is an estimate from a sample")
     return Section(title=title, lines=lines, tables=(table,))

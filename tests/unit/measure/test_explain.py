@@ -358,3 +358,12 @@ def test_a_debugger_puts_an_agent_there_only_when_asked_to(start: Start) -> None
         assert found.way == "debugger"
         assert "buffer.states" in {each.path for each in found.holdings}
         assert explain_process(child.pid).way == "agent"
+
+
+@pytest.mark.skipif(not hasattr(sys, "remote_exec"), reason="sys.remote_exec came with Python 3.14")
+def test_remote_exec_puts_an_agent_there(start: Start) -> None:
+    child = start(agent=False)
+    found = explain_process(child.pid)
+    assert found.way == "remote-exec"
+    assert "buffer.states" in {each.path for each in found.holdings}
+    assert explain_process(child.pid).way == "agent"

@@ -1,0 +1,99 @@
+"""The page of an explanation: every byte in a row, small owners added up, advice with what it gives back now."""
+
+from __future__ import annotations
+
+import json
+
+from rlmem.findings import Finding
+from rlmem.holdings import Explanation, GpuShare, Holding, Portion, ThreadStack, TreeExplanation
+from rlmem.report.explain import explain_document, explain_view, folded
+from rlmem.report.markdown import render
+from rlmem.trace.advice import Advice
+
+MIB = 1 << 20
+BUFFER = Holding(
+    path="model.replay_buffer.observations['image']",
+    kind="array",
+    type="numpy.ndarray",
+    nbytes=4000 * MIB,
+    resident_bytes=300 * MIB,
+    filled=75,
+    capacity=1000,
+)
+LEAK = Holding(
+    path="infos", kind="container", type="list", nbytes=9 * MIB, resident_bytes=9 * MIB, filled=3100, estimated=True
+)
+SMALL = tuple(
+    Holding(path=f"model.policy.layer{n}.weight", kind="tensor", type="torch.Tensor", nbytes=1000, resident_bytes=1000)
+    for n in range(5)
+)
+
+
+def process(pid: int = 7, role: str = "main", **more: object) -> Explanation:
+    given = {
+        "holdings": (BUFFER, LEAK, *SMALL),
+        "portions": (Portion(name="heap", resident_bytes=50 * MIB),),
+        "unexplained_bytes": 2 * MIB,
+        "rss_bytes": 361 * MIB + 5000,
+        "pss_bytes": 300 * MIB,
+        "uss_bytes": 290 * MIB,
+        "threads": (ThreadStack(tid=pid, name="python", reserved_bytes=8 * MIB, resident_bytes=40_960),),
+        **more,
+    }
+    return Explanation(pid=pid, start=1, command="python train.py", role=role, way="agent", **given)  # type: ignore[arg-type]
+
+
+def page(tree: TreeExplanation, **more: object) -> str:
+    return render(explain_view(explain_document(tree, **more)))  # type: ignore[arg-type]
+
+
+def test_growth_is_said_in_a_sentence_and_against_the_limit() -> None:
+    text = page(TreeExplanation(processes=(process(),)), limit_bytes=4000 * MIB, limit_source="cgroup v2")
+    assert "allocated 3.91 GiB, resident 300 MiB, 7.5 % full: will grow by 3.61 GiB" in text
+    assert "will grow by 3.61 GiB to 3.97 GiB of 3.91 GiB: does not fit" in text
+    assert "75 of 1,000" in text
+    assert "3,100, no end" in text
+    assert "1 threads hold 40.0 KiB of stack" in text
+
+
+def test_small_owners_are_added_up_and_nothing_is_lost() -> None:
+    document = explain_document(TreeExplanation(processes=(process(),)))
+    holdings = document["processes"][0]["holdings"]
+    rows = folded(holdings, document["processes"][0]["rss_bytes"])
+    assert [row["path"] for row in rows] == [BUFFER.path, "infos", "model.policy (5 parts)"]
+    assert sum(row["resident_bytes"] for row in rows) == sum(each["resident_bytes"] for each in holdings)
+    many = [{**holdings[0], "path": f"x{n}.y"} for n in range(60)]
+    assert sum(row["resident_bytes"] for row in folded(many, MIB)) == 60 * 300 * MIB
+    assert folded(many, MIB)[-1]["path"] == "35 others"
+
+
+def test_workers_are_one_section_and_all_in_the_table() -> None:
+    workers = [process(pid=pid, role="worker") for pid in (8, 9, 10)]
+    tree = TreeExplanation(processes=(process(), *workers), pss_bytes=900 * MIB, uss_bytes=800 * MIB)
+    text = page(tree)
+    assert text.count("the largest of 3") == 1
+    assert all(f"{pid} worker" in text for pid in (8, 9, 10))
+    assert "4 processes hold 900 MiB together" in text
+
+
+def test_gpus_and_advice_are_shown() -> None:
+    finding = Finding(
+        code="MEM101", name="duplicate-next-obs", severity="warning", title="stored twice", saves_bytes=MIB
+    )
+    idle = Finding(code="MEM901", name="setting-without-effect", severity="info", title="no effect")
+    share = GpuShare(gpu="NVIDIA H200", used_bytes=900, allocated_bytes=100, reserved_bytes=300)
+    tree = TreeExplanation(processes=(process(gpus=(share,), trimmed_bytes=3 * MIB),))
+    document = explain_document(tree, advice=(Advice(finding=finding, returns_bytes=5 * MIB), Advice(finding=idle)))
+    text = render(explain_view(document))
+    assert "would give back 5.00 MiB of what is resident now" in text
+    assert "no effect" not in text
+    assert "600 B" in text
+    assert "malloc_trim gave back 3.00 MiB" in text
+    json.dumps(document)
+
+
+def test_a_process_without_names_or_memory_is_a_page_too() -> None:
+    bare = Explanation(pid=1, start=0, command="x" * 300, rss_bytes=0)
+    text = page(TreeExplanation(processes=(bare,), notes=("a note",)))
+    assert "a note" in text
+    assert "…" in text
