@@ -84,11 +84,21 @@ def note(error, trace, worker=None):
             "step": None if step < 0 else step,
             "at": time.time(),
         }
-        path = os.path.join(_state["folder"], "death-%d-%d.json" % (os.getpid(), time.monotonic_ns()))
-        with open(path + ".part", "w") as file:
-            json.dump(said, file)
-        os.replace(path + ".part", path)
+        leave("death", said)
     except Exception:  # the program's own last words matter more
+        pass
+
+
+def leave(kind, said):
+    """Put a few facts into the run's folder, whole or not at all; where there is none, or no room, nothing happens."""
+    if not _state["folder"]:
+        return
+    path = os.path.join(_state["folder"], "%s-%d-%d.json" % (kind, os.getpid(), time.monotonic_ns()))
+    try:
+        with open(path + ".part", "w") as file:
+            json.dump(said, file, default=str)
+        os.replace(path + ".part", path)
+    except (OSError, ValueError, TypeError):
         pass
 
 

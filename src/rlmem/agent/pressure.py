@@ -54,15 +54,24 @@ class Desk:
         before = phase("checkpoint")
         try:
             told = work(folder)
-            state = {"state": "saved", "folder": folder}
-            state.update(told if isinstance(told, dict) else {})
+            self.settle({"state": "saved", "folder": folder}, begin, told)
+        except SystemExit:  # a function of the program's own that saved, and leaves
+            self.settle({"state": "saved", "folder": folder}, begin)
+            raise
         except Exception as error:
-            state = {"state": "failed", "folder": folder, "message": "%s: %s" % (type(error).__name__, error)}
+            self.settle(
+                {"state": "failed", "folder": folder, "message": "%s: %s" % (type(error).__name__, error)}, begin
+            )
         finally:
             phase(before)
+
+    def settle(self, state, begin, told=None):
+        """Note what became of the wish; in the run's folder too, as the program may end before it is asked."""
+        state.update(told if isinstance(told, dict) else {})
         state["seconds"] = time.monotonic() - begin
         with self.lock:
             self.state = state
+        deaths.leave("checkpoint", state)
 
 
 desk = Desk()

@@ -38,7 +38,7 @@ class Node:
 
     __slots__ = (
         "base", "capacity", "children", "covered", "device", "estimated", "extents", "filled", "folds", "graphs",
-        "kind", "medium", "nbytes", "note", "parent", "small", "type", "vram", "word",
+        "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram", "whole", "word",
     )  # fmt: skip
 
     def __init__(self, parent, word):
@@ -49,7 +49,7 @@ class Node:
         self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = 0
         self.extents = []
         self.filled = self.capacity = self.base = None
-        self.estimated = self.folds = False
+        self.estimated = self.folds = self.store = self.whole = False
 
     def child(self, word):
         """The node one word further; the same one for the same word."""
@@ -256,6 +256,8 @@ class Walk:
             elif traits.optimizer and word == ".state":
                 self.optimizer_state(node.child(".state"), value, scale)
                 continue
+            elif node.store and word == "._obs" and type(item).__module__.startswith("rlmem."):
+                below = self.compact(node)
             elif traits.optimizer and word == ".param_groups":
                 continue  # the parameters have better names in their networks
             else:
@@ -277,6 +279,13 @@ class Walk:
         each = scale * count / looked if looked and count > children.LONG else scale
         for word, value in found:
             self.push(node.child(word), value, each)
+
+    def compact(self, node):
+        """The observations of a buffer of rlmem's own: blocks that are made as it fills, under one name."""
+        below = node.child(".observations")
+        below.kind, below.type, below.whole = "store", node.type, True
+        below.filled, below.capacity = node.filled, node.capacity
+        return below
 
     def optimizer_state(self, node, table, scale):
         """An optimizer's state is keyed by parameters: one row for each of their words, ``.exp_avg``."""
@@ -301,7 +310,7 @@ class Walk:
         fields = {word[1:]: value for word, value in found}
         fill = fills.fill_of(item, fields, self.storages)
         if fill is not None:
-            node.kind, node.type = "store", type_name(item)
+            node.store, node.type = True, type_name(item)
             node.filled, node.capacity = fill
         progress = fills.progress_of(item, fields)
         if progress is not None and (self.progress is None or self.progress["step"] < progress["step"]):
@@ -327,21 +336,21 @@ class Walk:
             together = node.folds and below.word in ("[…]", ".keys", "{…}")
             if node.parent is not None and (together or below.total < FOLD):
                 node.absorb(below)
-            elif below.total < FOLD and below.kind != "store":
+            elif below.total < FOLD:
                 self.top.absorb(below)
             else:
                 found.append(below)
-        if node.folds:  # what elements of a long list hold further down is the list's
-            inside = [below for below in found if _is_below_elements(below, node)]
+        if node.folds or node.whole:  # what elements of a long list hold further down is the list's
+            inside = [below for below in found if _is_inside(below, node)]
             for below in inside:
                 node.absorb(below)
                 found.remove(below)
 
 
-def _is_below_elements(node, container):
+def _is_inside(node, container):
     while node is not None and node.parent is not container:
         node = node.parent
-    return node is not None and node.word in ("[…]", ".keys", "{…}")
+    return node is not None and (container.whole or node.word in ("[…]", ".keys", "{…}"))
 
 
 def row(node, path=None):
@@ -351,7 +360,7 @@ def row(node, path=None):
         if filled is not None or holder is None:
             break
         holder = holder.parent
-        if holder is not None and holder.kind == "store":
+        if holder is not None and holder.store:
             filled, capacity = holder.filled, holder.capacity
     note = node.note
     if node.graphs >= 1 and node.kind == "container":
