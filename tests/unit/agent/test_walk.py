@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import collections
 import functools
+import threading
+import weakref
 from typing import Any
 
 import numpy as np
 import pytest
 
-from rlmem.agent import children, fills
+from rlmem.agent import children, fills, roots
 from rlmem.agent.walk import Walk
 
 MIB = 1 << 20
@@ -188,3 +190,32 @@ def test_containers_that_change_meanwhile_are_read_as_far_as_they_go() -> None:
 @pytest.mark.parametrize(("value", "expected"), [(3, 3), (True, None), (2.5, None), (None, None), ("7", None)])
 def test_only_whole_numbers_are_rows(value: Any, expected: int | None) -> None:
     assert fills.whole(value) == expected
+
+
+class Big:
+    """Something whose end can be seen."""
+
+
+def test_looking_at_a_functions_variables_does_not_keep_them_alive() -> None:
+    big = Big()
+    gone = weakref.ref(big)
+    seen: list[str] = []
+
+    def look() -> None:
+        own, _ = roots.frames(threading.get_ident(), roots.library_places())
+        seen.extend(name for name, _ in own)
+
+    thread = threading.Thread(target=look)
+    thread.start()
+    thread.join()
+    assert "big" in seen
+    del big
+    assert gone() is None
+
+
+def test_what_a_program_kept_of_its_locals_stays_as_it_was() -> None:
+    learning_rate, kept = 0.1, locals()
+    thread = threading.Thread(target=lambda: roots.frames(threading.get_ident(), roots.library_places()))
+    thread.start()
+    thread.join()
+    assert kept["learning_rate"] == learning_rate
