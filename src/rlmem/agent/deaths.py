@@ -82,11 +82,20 @@ def note(error, trace, worker=None):
             "worker": worker,
             "phase": phase,
             "step": None if step < 0 else step,
+            "limits": _limits(),
             "at": time.time(),
         }
         leave("death", said)
     except Exception:  # the program's own last words matter more
         pass
+
+
+def _limits():
+    """Finite resource limits on memory, which a program may have set itself."""
+    import resource
+
+    found = {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_DATA")}
+    return {name: soft for name, soft in found.items() if soft != resource.RLIM_INFINITY}
 
 
 def leave(kind, said):

@@ -63,6 +63,9 @@ def frames(own_thread, places):
             frame = frame.f_back
         for frame in reversed(chain):
             (foreign if is_library(frame.f_code.co_filename, places) else own).extend(_locals(frame))
+    # Our own frame is among them: left so, it would refer to itself and keep everything seen alive until a collection.
+    current.clear()
+    chain, frame = [], None
     return own, foreign
 
 

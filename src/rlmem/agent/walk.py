@@ -408,14 +408,13 @@ def walked(request, careful=False):
         seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)), careful=careful
     )
     walk.run(own_thread=threading.get_ident() if careful else None)
-    main = sys._current_frames().get(threading.main_thread().ident)
     notes = (
         [] if walk.complete else ["the walk ended at its limit after %d objects; the rest has no name" % walk.objects]
     )
     return {
         "rows": walk.rows(),
         "progress": walk.progress,
-        "phase": fills.phase_of(main),
+        "phase": fills.phase_of(sys._current_frames().get(threading.main_thread().ident)),
         "cuda": walk.storages.cuda(),
         "objects": walk.objects,
         "complete": walk.complete,
