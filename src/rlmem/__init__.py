@@ -19,6 +19,7 @@ _EXPORTS = {
     "Plan": "rlmem.plan",
     "Planner": "rlmem.planner",
     "RunSpec": "rlmem.spec",
+    "guard": "rlmem.guards",
     "load": "rlmem.sources",
     "make_budget": "rlmem.budget",
     "parse_size": "rlmem.units",

@@ -29,9 +29,11 @@ class Moment:
     limit_bytes: int | None = None  # what the tree may reach under the limit that will bite first
     limit_name: str = ""
     vram_limit_bytes: int | None = None
+    cache_bytes: int | None = None  # file cache of a cgroup, not part of tree_bytes: given back when memory is short
     pressure: float | None = None  # PSI: share of the last 10 s in which something waited for memory
     progress: Progress | None = None
     holdings: tuple[Holding, ...] | None = None
+    phase: str = ""  # collect, update, evaluate …, where the program's framework tells; else empty
     notes: tuple[str, ...] = ()
 
 

@@ -13,13 +13,25 @@ ROOT = Path(__file__).parents[2] / "src" / "rlmem"
 LAYERS = (
     ("agent",),  # runs in other interpreters: it imports nothing of rlmem, and everybody may import it
     ("version", "errors", "units"),
-    ("quantity", "spaces", "layers", "fields", "spec", "ledger", "findings", "plan", "schedule", "run_schema"),
+    (
+        "quantity",
+        "spaces",
+        "layers",
+        "fields",
+        "spec",
+        "ledger",
+        "findings",
+        "plan",
+        "schedule",
+        "run_schema",
+        "holdings",
+        "moments",
+    ),
     ("model",),
     ("buffers",),
-    ("sb3", "torchrl"),  # what binds them to a framework
     ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
-    ("planner",),
-    ("trace", "runner", "programs"),
+    ("planner", "preload", "snapshots"),
+    ("trace", "runner", "watch", "programs", "guards", "sb3", "torchrl"),  # the last three are for users' programs
     ("report",),
     ("cli", "__main__"),
 )
@@ -37,7 +49,8 @@ EDGES = {
     "torch": {"measure/probe_runtime"} | ABROAD | BINDINGS,
     "numpy": ABROAD | STORES | BINDINGS,
     "numba": STORES | BINDINGS,
-    "rich": {"report/terminal", "report/progress"},
+    "rich": {"report/terminal", "report/progress", "report/dashboard"},
+    "textual": {"report/dashboard"},
     "yaml": {"sources/config"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},
     "gymnasium": ABROAD | BINDINGS,

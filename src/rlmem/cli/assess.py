@@ -7,6 +7,8 @@ from pathlib import Path
 import click
 
 from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
+from rlmem.cli.saved import is_run, run_document
+from rlmem.errors import UsageError
 
 
 @click.command("assess")
@@ -27,14 +29,20 @@ def command(
 ) -> int:
     """Write the memory assessment of a run: settings, unit costs, peak, capacity, logic checks, recommendations.
 
+    TARGET is a run that was described, or one that 'rlmem run' recorded ('rlmem runs --kind run' lists them): then the
+    report says how it ended, who held its peak, what grew, and what would have fit.
+
     \b
     Examples:
       rlmem assess pidog-sac --ram 30GB -o assessment.md
       rlmem assess pyboy-ppo --ram 32GB --vram 16GB --format markdown
       rlmem assess run.yaml --json
+      rlmem assess 3f9a -o report.md
 
-    Exits 1 when the run does not fit or will not work as described.
+    Exits 1 when the run does not fit or will not work as described, or when a recorded one died or leaks.
     """
+    if is_run(target):
+        return _recorded(target, chosen_format(format_, output, as_json=as_json), output)
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.render import render_view
     from rlmem.sources import load
@@ -44,3 +52,18 @@ def command(
     emit(render_view(document, assessment_view, wanted, output), output)
     broken = any(finding["severity"] == "error" for finding in document["plan"]["findings"])
     return 1 if document["plan"]["verdict"] == "does-not-fit" or broken else 0
+
+
+def _recorded(name: str, wanted: str, output: Path | None) -> int:
+    from rlmem.report.recorded import recorded_view
+    from rlmem.report.render import render_view
+    from rlmem.runner.store import open_store
+
+    with open_store() as store:
+        run = store.find(name)
+        if run.kind != "run":
+            raise UsageError(f"run {run.id} is of kind {run.kind}: 'rlmem show {run.id}' shows it")
+        document = run_document(store, run)
+    emit(render_view(document, recorded_view, wanted, output), output)
+    well = document["status"] in {"ok", "interrupted", "running"} and document["judgement"]["state"] != "leaking"
+    return 0 if well else 1

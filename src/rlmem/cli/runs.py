@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command("runs")
-@click.option("--kind", type=click.Choice(["measure", "plan", "bench"]), help="Only runs of one kind.")
+@click.option("--kind", type=click.Choice(["measure", "plan", "bench", "run"]), help="Only runs of one kind.")
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, newest first."
 )
@@ -72,10 +72,18 @@ def _row(store: Store, run: Run) -> dict[str, Any]:
         "finished": run.finished,
         "status": run.status,
         "points": len(points),
-        "peak_bytes": max((point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=None),
+        "peak_bytes": max(
+            (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
+        ),
         "machine": dict(run.machine),
         "versions": dict(run.versions),
     }
+
+
+def _recorded_peak(run: Run) -> int | None:
+    """The peak of a run of ``rlmem run`` that has ended."""
+    ended = run.document.get("ended") if run.kind == "run" else None
+    return ended["peak"]["nbytes"] or None if ended else None
 
 
 def _view(document: dict[str, Any]) -> View:
@@ -103,7 +111,7 @@ def _view(document: dict[str, Any]) -> View:
         Column(title="points"),
         Column(title="largest peak"),
     )
-    lines = () if rows else ("none yet: 'rlmem measure TARGET' and 'rlmem bench TARGET' keep theirs here",)
+    lines = () if rows else ("none yet: 'rlmem measure', 'rlmem bench' and 'rlmem run' keep theirs here",)
     tables = (Table(title="", columns=columns, rows=rows),) if rows else ()
     section = Section(title="Runs", lines=lines, tables=tables)
     return View(title="rlmem runs", verdict=(), sections=(section,), notes=(f"kept in {document['store']}",))

@@ -23,6 +23,7 @@ DOCUMENTS = {
     "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.view", "plan_view"),
     "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep_view", "sweep_view"),
     "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
+    "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
 }
 
 
@@ -107,7 +108,11 @@ def read_file(path: Path) -> Any:
 
 
 def run_document(store: Store, run: Run) -> dict[str, Any]:
-    """The document of a stored run; a measurement's is made of its points, so one that was cut short has one too."""
+    """The document of a stored run; made of points or moments where it has them, so one cut short has one too."""
+    if run.kind == "run":
+        from rlmem.report.recorded import recorded_document
+
+        return recorded_document(run.document, store.timeline(run.id), run)
     if run.kind != "measure":
         return run.document
     from rlmem.report.sweep import sweep_document

@@ -12,7 +12,7 @@ import os
 import re
 import sqlite3
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
@@ -23,7 +23,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.point import Point, Values
 
-KINDS = ("measure", "plan", "bench")
+KINDS = ("measure", "plan", "bench", "run")
 FILE_NAME = "runs.db"
 #: How long to wait for another rlmem that is writing; each of its writes takes milliseconds.
 BUSY_SECONDS = 30.0
@@ -41,8 +41,16 @@ MIGRATIONS: tuple[tuple[str, ...], ...] = (
         "CREATE TABLE points (run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, axes TEXT NOT NULL, "
         "repeat INTEGER NOT NULL, point TEXT NOT NULL, PRIMARY KEY (run, axes, repeat))",
     ),
+    (
+        "CREATE TABLE moments (run TEXT NOT NULL REFERENCES runs (id) ON DELETE CASCADE, number INTEGER NOT NULL, "
+        "moment TEXT NOT NULL, PRIMARY KEY (run, number)) WITHOUT ROWID",
+    ),
 )
 _COLUMNS = "id, kind, target, command, sweep, started, finished, status, machine, versions, document"
+
+
+class StoreBusyError(AnalysisError):
+    """Another process has been writing for longer than we would wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,11 +107,11 @@ def axes_text(values: Values) -> str:
 
 
 @contextmanager
-def open_store(path: Path | None = None, *, write: bool = False) -> Iterator[Store]:
+def open_store(path: Path | None = None, *, write: bool = False, busy_s: float = BUSY_SECONDS) -> Iterator[Store]:
     """The store, made when it is first written to; a store that is not there reads as empty."""
     path = path or data_folder() / FILE_NAME
     with _explained(path):
-        connection = _connect(path, write)
+        connection = _connect(path, write, busy_s)
     try:
         with _explained(path):
             _migrate(connection)
@@ -112,10 +120,10 @@ def open_store(path: Path | None = None, *, write: bool = False) -> Iterator[Sto
         connection.close()
 
 
-def _connect(path: Path, write: bool) -> sqlite3.Connection:
+def _connect(path: Path, write: bool, busy_s: float) -> sqlite3.Connection:
     if write:
         path.parent.mkdir(parents=True, exist_ok=True)
-        connection = sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)
+        connection = sqlite3.connect(path, timeout=busy_s, isolation_level=None)
     elif not path.exists():
         connection = sqlite3.connect(":memory:", isolation_level=None)
     else:
@@ -186,7 +194,7 @@ def _explained(path: Path) -> Iterator[None]:
         raise AnalysisError(f"{path}: cannot be used: {error.strerror or error}; {advice}") from None
     except sqlite3.OperationalError as error:
         if "locked" in str(error):
-            raise AnalysisError(f"{path}: another rlmem has been writing for {BUSY_SECONDS:.0f} s; try again") from None
+            raise StoreBusyError(f"{path}: another rlmem has been writing all the while; try again") from None
         raise AnalysisError(f"{path}: cannot be used: {error}; {advice}") from None
     except (sqlite3.Error, ValueError, KeyError, TypeError) as error:
         raise AnalysisError(f"{path}: not a usable results file ({error}); move it away, or {advice}") from None
@@ -239,6 +247,21 @@ class Store:
         row = (run, axes_text(point.values), repeat, json.dumps(point.to_dict()))
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", row)
+
+    def record(self, run: str, added: Mapping[int, Mapping[str, Any]], gone: Iterable[int] = ()) -> None:
+        """Keep moments of a run's timeline by their numbers, and let others go."""
+        rows = [(run, number, json.dumps(moment)) for number, moment in added.items()]
+        with _explained(self.path), _transaction(self._connection):
+            self._connection.executemany("INSERT OR REPLACE INTO moments VALUES (?, ?, ?)", rows)
+            self._connection.executemany(
+                "DELETE FROM moments WHERE run = ? AND number = ?", [(run, number) for number in gone]
+            )
+
+    def timeline(self, run: str) -> tuple[dict[str, Any], ...]:
+        """The moments of a run, in order."""
+        query = "SELECT moment FROM moments WHERE run = ? ORDER BY number"
+        with _explained(self.path):
+            return tuple(json.loads(row[0]) for row in self._connection.execute(query, (run,)))
 
     def reopen(self, run: str, document: Mapping[str, Any]) -> Run:
         """Go on with a run that was interrupted."""

@@ -13,6 +13,7 @@ from rlmem.errors import AnalysisError
 
 if TYPE_CHECKING:
     from rlmem.sb3.her import CompactHerReplayBuffer as CompactHerReplayBuffer
+    from rlmem.sb3.memory import MemoryCallback as MemoryCallback
     from rlmem.sb3.recurrent import CompactRecurrentRolloutBuffer as CompactRecurrentRolloutBuffer
     from rlmem.sb3.replay import CompactReplayBuffer as CompactReplayBuffer
     from rlmem.sb3.rollout import CompactRolloutBuffer as CompactRolloutBuffer
@@ -23,6 +24,7 @@ _NAMES = {
     "CompactHerReplayBuffer": "her",
     "CompactRolloutBuffer": "rollout",
     "CompactRecurrentRolloutBuffer": "recurrent",
+    "MemoryCallback": "memory",
 }
 #: What those modules need, and where it comes from.
 _EXTRAS = {"numba": "rlmem[buffers]", "numpy": "rlmem[buffers]", "torch": "torch", "gymnasium": "gymnasium",

@@ -1,0 +1,332 @@
+"""A recorded run: the summary at its end, its document, and the report of ``rlmem assess RUN``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rlmem.errors import UsageError
+from rlmem.moments import Moment
+from rlmem.report.contract import described, problems
+from rlmem.report.plot import plot
+from rlmem.report.view import Column, Item, Section, Table, View
+from rlmem.runner.recording import read_moment
+from rlmem.runner.store import Run
+from rlmem.units import format_count, format_size
+from rlmem.watch.judge import judge
+from rlmem.watch.words import duration
+
+RECORDED_SCHEMA = "rlmem.recorded/1"
+_TEXT, _COUNT, _OBJECT = {"type": "string"}, {"type": ["integer", "null"]}, {"type": "object"}
+RECORDED_JSON_SCHEMA = described(
+    {
+        "schema": _TEXT,
+        "rlmem": _TEXT,
+        "run": {"type": ["string", "null"]},
+        "target": _TEXT,
+        "command": {"type": "array", "items": _TEXT},
+        "started": _TEXT,
+        "status": _TEXT,
+        "machine": _OBJECT,
+        "policy": _OBJECT,
+        "ended": {"type": ["object", "null"]},
+        "peak": described(
+            {
+                "nbytes": {"type": "integer"},
+                "at_s": {"type": "number"},
+                "phase": _TEXT,
+                "step": _COUNT,
+                "seen": {"type": "boolean"},
+                "limit_bytes": _COUNT,
+                "limit_name": _TEXT,
+                "owners": {"type": "array", "items": _OBJECT},
+            }
+        ),
+        "phases": {"type": "array", "items": _OBJECT},
+        "judgement": _OBJECT,
+        "moments": {"type": "array", "items": _OBJECT},
+    }
+)
+_TONES = {"ok": "good", "interrupted": "plain", "running": "warn", "unknown": "warn", "stopped": "warn"}
+_STATE_TONES = {"normal": "good", "filling": "good", "leaking": "bad", "stuck": "warn", "unknown": "plain"}
+_MOST_EVENTS = 20
+#: Owners with less than this of the peak are not worth a word in its line.
+SMALL_SHARE = 0.01
+
+
+def recorded_document(
+    header: Mapping[str, Any], moments: Sequence[Mapping[str, Any]], run: Run | None = None
+) -> dict[str, Any]:
+    """A run of ``rlmem run`` as plain data. One whose recording was cut short has all but its end."""
+    seen = [read_moment(moment) for moment in moments]
+    ended = header.get("ended")
+    return {
+        "schema": RECORDED_SCHEMA,
+        "rlmem": run.versions.get("rlmem", "") if run else header.get("rlmem", ""),
+        "run": run.id if run else None,
+        "target": header.get("target", ""),
+        "command": list(header.get("command", ())),
+        "started": run.started if run else header.get("started", ""),
+        "status": run.status if run else (ended or {}).get("status", "running"),
+        "machine": dict(run.machine) if run else {},
+        "policy": dict(header.get("policy", {})),
+        "ended": ended,
+        "peak": _peak(seen, ended),
+        "phases": _phases(seen),
+        "judgement": asdict(judge(seen)),
+        "moments": [dict(moment) for moment in moments],
+    }
+
+
+def read_recorded_document(data: Any, where: str) -> dict[str, Any]:
+    """A document that was kept, checked."""
+    found = list(problems(data, RECORDED_JSON_SCHEMA, ""))
+    if found:
+        raise UsageError(f"{where}: not a recorded run this version reads: {found[0]}")
+    return dict(data)
+
+
+def _peak(moments: Sequence[Moment], ended: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The largest moment, and the owners as they were asked nearest to it."""
+    largest = max(moments, key=lambda moment: moment.tree_bytes, default=None)
+    peak: dict[str, Any] = {"nbytes": 0, "at_s": 0.0, "phase": "", "step": None, "seen": True}
+    if largest is not None:
+        step = largest.progress.step if largest.progress else None
+        peak |= {"nbytes": largest.tree_bytes, "at_s": largest.at_s, "phase": largest.phase, "step": step}
+    if ended and ended["peak"]["nbytes"] >= peak["nbytes"]:
+        peak = dict(ended["peak"])
+    named = [moment for moment in moments if moment.holdings is not None]
+    near = min(named, key=lambda moment: abs(moment.at_s - peak["at_s"]), default=None)
+    return {
+        **peak,
+        "limit_bytes": largest.limit_bytes if largest else None,
+        "limit_name": largest.limit_name if largest else "",
+        "owners_at_s": near.at_s if near else None,
+        "owners": [asdict(held) for held in near.holdings or ()] if near else [],
+    }
+
+
+def _phases(moments: Sequence[Moment]) -> list[dict[str, Any]]:
+    """The largest moment of each phase, in the order they first came."""
+    best: dict[str, Moment] = {}
+    for moment in moments:
+        kept = best.get(moment.phase)
+        if kept is None or moment.tree_bytes > kept.tree_bytes:
+            best[moment.phase] = moment
+    if set(best) <= {""}:
+        return []
+    return [
+        {"phase": phase, "peak_bytes": moment.tree_bytes, "at_s": moment.at_s} for phase, moment in best.items()
+    ]  # fmt: skip
+
+
+# -- sentences ----------------------------------------------------------------------------------------------------------
+
+
+def ending(document: Mapping[str, Any]) -> str:
+    """How it ended, in one line."""
+    ended = document["ended"]
+    if ended is None:
+        return "still running, or rlmem itself was ended: the recording has no end"
+    after = f"after {duration(ended['wall_s'])}"
+    code, signals = ended["returncode"], ended.get("signals") or ()
+    if ended["status"] == "ok":
+        return f"ended well {after}"
+    if ended["status"] == "stopped":
+        return f"stopped by rlmem {after}, exit code {ended['exit_code']}"
+    if ended["status"] == "interrupted":
+        return f"interrupted {after}" + (f" ({', '.join(signals)})" if signals else "")
+    if code is not None and code < 0:
+        return f"killed by {signal_name(-code)} {after}"
+    return f"exit code {code} {after}"
+
+
+def signal_name(number: int) -> str:
+    """SIGKILL for 9; numbers that have no name stay numbers."""
+    import signal
+
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def peak_sentence(document: Mapping[str, Any]) -> str:
+    """Peak, when, in which phase, by whom."""
+    peak = document["peak"]
+    if not peak["nbytes"]:
+        return "peak not known: it ended before it could be looked at"
+    parts = [f"peak {format_size(peak['nbytes'])}"]
+    if peak["limit_bytes"]:
+        share = peak["nbytes"] / peak["limit_bytes"]
+        parts[0] += f", {share:.0%} of the {format_size(peak['limit_bytes'])} of {peak['limit_name'] or 'the limit'}"
+    at = f"at {duration(peak['at_s'])}"
+    phase = f"in {peak['phase']}" if peak["phase"] else ""
+    step = f"step {format_count(peak['step'])}" if peak["step"] is not None else ""
+    parts.append(" ".join(part for part in (at, phase, f"({step})" if step else "") if part))
+    if not peak["seen"]:
+        parts.append("between two looks, by the kernel's own mark")
+    least = SMALL_SHARE * peak["nbytes"]
+    held = [each for each in peak["owners"] if each["device"] == "ram" and each["resident_bytes"] >= least]
+    held.sort(key=lambda each: -each["resident_bytes"])
+    if held:
+        parts.append("held by " + ", ".join(f"{e['path']} {format_size(e['resident_bytes'])}" for e in held[:3]))
+    return "; ".join(parts)
+
+
+def summary_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What is printed when a run has ended."""
+    judgement, ended = document["judgement"], document["ended"] or {}
+    lines = [ending(document), peak_sentence(document)]
+    if judgement["state"] != "unknown":
+        lines.append(f"{judgement['state']}: {'; '.join(judgement['reasons'][:2])}")
+    checkpoint = ended.get("checkpoint")
+    if checkpoint and checkpoint.get("state") == "saved":
+        lines.append(f"checkpoint: {checkpoint['folder']}")
+    lines += _postmortem_lines(ended.get("postmortem"))
+    if ended.get("left"):
+        numbers = ", ".join(str(pid) for pid in ended["left"][:5])
+        lines.append(f"{len(ended['left'])} of its processes still run: {numbers}")
+    if document["run"]:
+        lines.append(f"recorded as {document['run']}: rlmem assess {document['run']}")
+    return tuple(lines)
+
+
+def _postmortem_lines(found: Mapping[str, Any] | None) -> list[str]:
+    if not found:
+        return []
+    lines = [f"why: {found['cause']}"]
+    if found["grown"]:
+        told = ", ".join(f"{row['name']} +{format_size(row['nbytes'])}" for row in found["grown"][:3])
+        lines.append(f"grew in the last {duration(found['window_s'])}: {told}")
+    lines += [f"would have fit: {text}" for text in found["changes"][:2]]
+    return lines
+
+
+# -- the report ---------------------------------------------------------------------------------------------------------
+
+
+def recorded_view(document: Mapping[str, Any]) -> View:
+    """What ``rlmem assess RUN`` and ``rlmem show RUN`` draw."""
+    ended, judgement = document["ended"] or {}, document["judgement"]
+    found = ended.get("postmortem")
+    verdict = [(ending(document), _TONES.get(document["status"], "bad"))]
+    if found:
+        verdict.append((found["cause"], "bad"))
+    verdict.append((f"RAM {peak_sentence(document)}", "plain"))
+    verdict += [
+        (f"{judgement['state']}: {text}", _STATE_TONES[judgement["state"]]) for text in judgement["reasons"][:1]
+    ]
+    why = _why(found) if found else None
+    sections = (why, _owners(document), _over_time(document), _said(ended), _run(document))
+    return View(
+        title=f"{document['target']}: recorded" + (f" (run {document['run']})" if document["run"] else ""),
+        verdict=tuple(verdict),
+        sections=tuple(section for section in sections if section is not None),
+        notes=("GiB is 2³⁰ bytes, GB is 10⁹. A page that several processes share counts once.",),
+    )
+
+
+def _why(found: Mapping[str, Any]) -> Section:
+    rows = tuple(
+        (
+            row["name"],
+            f"+{format_size(row['nbytes'])}",
+            format_size(row["now_bytes"]),
+            "" if row["items"] is None else f"{row['items']:+,}",
+        )
+        for row in found["grown"]
+    )
+    columns = (Column(title="what", right=False), Column(title="grew"), Column(title="to"), Column(title="rows"))
+    tables = (Table(title=f"In the last {duration(found['window_s'])}", columns=columns, rows=rows),) if rows else ()
+    items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found["changes"])
+    lines = () if items else ("No change is known that would have fit: its owners were not recorded.",)
+    return Section(title="Why it died, and what would have fit", lines=lines, tables=tables, items=items)
+
+
+def _owners(document: Mapping[str, Any]) -> Section:
+    peak = document["peak"]
+    if not peak["owners"]:
+        return Section(title="Who held the peak", lines=("Owners are not known: nothing in it could be asked.",))
+    rows = tuple(
+        (
+            held["path"],
+            held["type"],
+            held["device"].upper(),
+            format_size(held["resident_bytes"]),
+            format_size(held["nbytes"]),
+            _fill(held),
+        )
+        for held in sorted(peak["owners"], key=lambda held: -held["resident_bytes"])
+    )
+    columns = (
+        Column(title="owner", right=False),
+        Column(title="type", right=False),
+        Column(title="on", right=False),
+        Column(title="resident"),
+        Column(title="allocated"),
+        Column(title="filled"),
+    )
+    away = abs(peak["owners_at_s"] - peak["at_s"])
+    note = f"Owners were asked {duration(away)} from the peak." if away >= 1 else ""
+    return Section(title="Who held the peak", tables=(Table(title="", columns=columns, rows=rows, note=note),))
+
+
+def _fill(held: Mapping[str, Any]) -> str:
+    if held["filled"] is None:
+        return ""
+    if held["capacity"] is None:
+        return f"{held['filled']:,}, no end"
+    return f"{held['filled']:,} of {held['capacity']:,}"
+
+
+def _over_time(document: Mapping[str, Any]) -> Section | None:
+    moments = document["moments"]
+    if len(moments) < 2:
+        return None
+    marks = [(moment["at_s"], float(moment["tree_bytes"]), "●") for moment in moments]
+    figure = plot(marks, lambda at: 0.0, x_text=duration, y_text=format_size)
+    columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))
+    rows = tuple(
+        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), duration(row["at_s"]))
+        for row in document["phases"]
+    )
+    lines = (f"{len(moments):,} moments of the process tree.",)
+    tables = (Table(title="By phase", columns=columns, rows=rows),) if rows else ()
+    return Section(title="Over time", lines=lines, figure=figure, tables=tables)
+
+
+def _said(ended: Mapping[str, Any]) -> Section | None:
+    events = ended.get("events") or ()
+    if not events and not ended.get("deaths"):
+        return None
+    items = [
+        Item(lead=duration(event["at_s"]), text=event["text"], tone="warn" if event["kind"] == "warn" else "plain")
+        for event in events[:_MOST_EVENTS]
+    ]
+    for death in ended.get("deaths", ())[:5]:
+        place = f" at {death['where']}" if death["where"] else ""
+        first = death["message"].splitlines()[0][:300] if death["message"] else ""
+        items.append(Item(lead=death["type"].rpartition(".")[2], text=f"{first}{place}".strip(), tone="bad"))
+    return Section(title="What happened", items=tuple(items))
+
+
+def _run(document: Mapping[str, Any]) -> Section:
+    policy, machine = document["policy"], document["machine"]
+    limits = [
+        f"{name} {format_size(policy[key])}"
+        for name, key in (("--max-ram", "max_ram_bytes"), ("--max-vram", "max_vram_bytes"))
+        if policy.get(key)
+    ]
+    limits += [f"--max-threads {policy['max_threads']}"] if policy.get("max_threads") else []
+    asked = f"{', '.join(limits) or 'no limit of its own'}; on pressure: {policy.get('action', 'none')}"
+    cells = [
+        ("command", " ".join(document["command"])),
+        ("started", document["started"]),
+        ("asked for", asked),
+        ("machine", ", ".join(str(machine[k]) for k in ("system", "limit_source") if machine.get(k))),
+    ]
+    columns = (Column(title="", right=False), Column(title="", right=False))
+    rows = tuple(cell for cell in cells if cell[1])
+    return Section(title="The run", tables=(Table(title="", columns=columns, rows=rows),))

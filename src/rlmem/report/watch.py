@@ -1,0 +1,239 @@
+"""Frames of a watch as lines of text, as JSON, and as rows for a table; what to show is decided here, once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import datetime
+from typing import Any
+
+from rlmem.holdings import Holding
+from rlmem.moments import Growth, Judgement, Moment
+from rlmem.report.contract import described
+from rlmem.report.plot import plot
+from rlmem.units import format_size
+from rlmem.watch import words
+from rlmem.watch.session import Frame
+from rlmem.watch.watching import Target
+
+MOMENT_SCHEMA = "rlmem.moment/1"
+TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
+BAR_WIDTH = 12
+MOST_OWNERS = 20
+
+_NUMBER, _WHOLE = {"type": ["number", "null"]}, {"type": ["integer", "null"]}
+_GROWTH = described(
+    {
+        "name": {"type": "string"},
+        "bytes_per_s": {"type": "number"},
+        "low": {"type": "number"},
+        "high": {"type": "number"},
+        "significant": {"type": "boolean"},
+        "items_per_s": _NUMBER,
+    }
+)
+#: One line of ``rlmem watch --json``.
+MOMENT_JSON_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": MOMENT_SCHEMA,
+    "title": "One moment of a watched tree of processes",
+    **described(
+        {
+            "schema": {"type": "string", "enum": [MOMENT_SCHEMA]},
+            "time": {"type": "string"},
+            "target": {"type": "string"},
+            "command": {"type": "string"},
+            "moment": described(
+                {
+                    "at_s": {"type": "number"},
+                    "tree_bytes": {"type": "integer"},
+                    "rss_bytes": {"type": "integer"},
+                    "uss_bytes": _WHOLE,
+                    "vram_bytes": _WHOLE,
+                    "processes": {"type": "integer"},
+                    "threads": {"type": "integer"},
+                    "cpu_s": {"type": "number"},
+                    "limit_bytes": _WHOLE,
+                    "limit_name": {"type": "string"},
+                    "vram_limit_bytes": _WHOLE,
+                    "cache_bytes": _WHOLE,
+                    "pressure": _NUMBER,
+                    "progress": {"type": ["object", "null"]},
+                    "holdings": {"type": ["array", "null"]},
+                    "notes": {"type": "array", "items": {"type": "string"}},
+                }
+            ),
+            "members": {"type": "array", "items": {"type": "object"}},
+            "judgement": described(
+                {
+                    "state": {"type": "string", "enum": ["unknown", "normal", "filling", "leaking", "stuck"]},
+                    "reasons": {"type": "array", "items": {"type": "string"}},
+                    "culprit": {"type": ["string", "null"]},
+                    "total": {"type": ["object", "null"]},
+                    "residual": {"type": ["object", "null"]},
+                    "owners": {"type": "array", "items": _GROWTH},
+                    "forecast": {"type": "object"},
+                }
+            ),
+        }
+    ),
+}
+
+
+def moment_document(frame: Frame, when: datetime) -> dict[str, Any]:
+    """One JSON line. Owners are there in the moments in which they were asked for."""
+    moment, judgement = asdict(frame.moment), asdict(frame.judgement)
+    judgement["owners"] = judgement["owners"][:MOST_OWNERS]
+    members = [
+        {
+            "pid": member.pid,
+            "role": member.role,
+            "command": member.command,
+            "state": member.state,
+            "rss_bytes": member.rss_bytes,
+            "pss_bytes": member.pss_bytes,
+            "uss_bytes": member.uss_bytes,
+            "vram_bytes": member.vram_bytes,
+            "threads": member.threads,
+            "cpu_s": member.cpu_s,
+        }
+        for member in frame.members
+    ]
+    return {
+        "schema": MOMENT_SCHEMA,
+        "time": when.astimezone().isoformat(timespec="milliseconds"),
+        "target": frame.title,
+        "command": frame.command,
+        "moment": moment,
+        "members": members,
+        "judgement": judgement,
+    }
+
+
+def plain_line(frame: Frame, when: datetime) -> str:
+    """``15:04:05  47068  19.8 GiB of 24 (82 %)  53 threads  leaking: …``."""
+    moment = frame.moment
+    parts = [f"{when:%H:%M:%S}", frame.title, size_text(moment)]
+    if moment.cache_bytes is not None:
+        parts.append(f"cache {format_size(moment.cache_bytes)}")
+    if moment.vram_bytes is not None:
+        parts.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
+    if moment.processes > 1:
+        parts.append(f"{moment.processes} processes")
+    parts += (f"{moment.threads} threads", verdict_text(frame.judgement))
+    return "  ".join(parts)
+
+
+def size_text(moment: Moment) -> str:
+    """The size against the limit."""
+    text = words.of_limit(moment.tree_bytes, moment.limit_bytes)
+    return f"{text} ({moment.tree_bytes / moment.limit_bytes:.0%})".replace("%", " %") if moment.limit_bytes else text
+
+
+def verdict_text(judgement: Judgement) -> str:
+    """The state and its first reason."""
+    return f"{judgement.state}: {judgement.reasons[0]}" if judgement.reasons else judgement.state
+
+
+def summary_line(target: Target) -> str:
+    """What was seen in all, when it is over."""
+    if target.frame is None or target.peak is None:
+        return f"{target.session.watch.title}: nothing was seen"
+    seconds = target.frame.moment.at_s
+    return (
+        f"watched {target.frame.title} for {words.duration(seconds)}: peak {format_size(target.peak.tree_bytes)} "
+        f"at {words.duration(target.peak.at_s)}; {verdict_text(target.session.judgement)}"
+    )
+
+
+PROCESS_COLUMNS = ("process", "role", "PSS", "USS", "VRAM", "threads", "command")
+
+
+def process_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
+    """A row for each process."""
+    return tuple(
+        (
+            str(member.pid),
+            member.role,
+            _size(member.pss_bytes),
+            _size(member.uss_bytes),
+            _size(member.vram_bytes),
+            str(member.threads),
+            member.command[:80],
+        )
+        for member in frame.members
+    )
+
+
+OWNER_COLUMNS = ("owner", "resident", "allocated", "full", "grows")
+
+
+def owner_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
+    """A row for each of the largest owners, with a bar for its fill."""
+    growths = {growth.name: growth for growth in frame.judgement.owners}
+    largest = sorted(frame.holdings or (), key=lambda held: -held.resident_bytes)[:MOST_OWNERS]
+    return tuple(
+        (
+            held.path,
+            format_size(held.resident_bytes),
+            format_size(held.nbytes),
+            fill_text(held),
+            _grows(growths.get(held.path)),
+        )
+        for held in largest
+    )
+
+
+def fill_text(held: Holding) -> str:
+    """``███▌         29 %``; a container without a bound says how many there are."""
+    if held.filled is None:
+        return ""
+    if held.capacity is None:
+        return f"{words.count(held.filled)} items"
+    share = held.filled / held.capacity if held.capacity else 1.0
+    eighths = round(share * BAR_WIDTH * 8)
+    bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    return f"{bar:{BAR_WIDTH}} {share:4.0%}".replace("%", " %")
+
+
+def _grows(growth: Growth | None) -> str:
+    if growth is None or not (growth.bytes_per_s or growth.items_per_s):
+        return ""
+    items = f" ({words.items(growth.items_per_s)})" if growth.items_per_s else ""
+    return f"{words.rate(growth.bytes_per_s)}{items}"
+
+
+def _size(nbytes: int | None) -> str:
+    return "–" if nbytes is None else format_size(nbytes)
+
+
+def status_text(frame: Frame) -> str:
+    """Size, limit, pressure, progress in one line."""
+    moment = frame.moment
+    parts = [size_text(moment)]
+    if moment.limit_name:
+        parts.append(f"limit: {moment.limit_name}")
+    if moment.cache_bytes is not None:
+        parts.append(f"file cache {format_size(moment.cache_bytes)}, which can be dropped")
+    if moment.vram_bytes is not None:
+        parts.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
+    if moment.pressure is not None:
+        parts.append(f"pressure {moment.pressure:.1%}".replace("%", " %"))
+    parts.append(f"{moment.processes} processes, {moment.threads} threads")
+    return " · ".join(parts)
+
+
+def history_plot(moments: Sequence[Moment], *, width: int, height: int) -> tuple[str, ...]:
+    """The total over time with the limit above it."""
+    if len(moments) < 2:
+        return ()
+    last = moments[-1]
+    limit = last.limit_bytes or max(moment.tree_bytes for moment in moments)
+    return plot(
+        [(moment.at_s - last.at_s, float(moment.tree_bytes), "•") for moment in moments],
+        lambda _: float(limit),
+        x_text=lambda at: f"{words.duration(-at)} ago" if at else "now",
+        y_text=format_size,
+        width=width,
+        height=height,
+    )

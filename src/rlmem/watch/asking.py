@@ -1,0 +1,110 @@
+"""Owners, asked for in a thread of their own: an agent that takes its time holds up no sample."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from rlmem.errors import AnalysisError
+from rlmem.holdings import Explanation, Holding, Progress
+from rlmem.watch.members import Member
+
+#: The main process, and this many of the largest others that have an agent.
+OTHERS = 2
+HOW_TO_NAME = "no names of owners: start the program with 'rlmem run -- …', or put 'import rlmem.preload' into it"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What was learnt; ``holdings`` is None when nobody could be asked. ``cost_s`` is CPU time, ours and the target's."""
+
+    holdings: tuple[Holding, ...] | None = None
+    progress: Progress | None = None
+    cost_s: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+#: Explains one process; raises an AnalysisError when it cannot.
+Explain = Callable[[int], Explanation]
+
+
+def has_agent(pid: int) -> bool:
+    """Whether a process can be asked for names, without harm and without waiting."""
+    from rlmem.measure import attach
+    from rlmem.measure.processes import read_process
+
+    process = read_process(pid)
+    return process is not None and (hasattr(sys, "remote_exec") or attach.agent_socket(process) is not None)
+
+
+def explain(pid: int) -> Explanation:
+    """The owners of one process."""
+    from rlmem.measure.explain import explain_process
+
+    return explain_process(pid)
+
+
+def ask(
+    members: Sequence[Member], explain_one: Explain = explain, can_ask: Callable[[int], bool] = has_agent
+) -> Answer:
+    """The owners of the main process, and of the largest others; theirs begin with who they are."""
+    begin = time.thread_time()
+    main, rest = members[0], sorted(members[1:], key=lambda member: -member.rss_bytes)
+    asked, paused = list[tuple[Member, Explanation]](), 0.0
+    notes: list[str] = []
+    for member in (main, *(other for other in rest if can_ask(other.pid))):
+        if len(asked) > OTHERS or (member is main and not can_ask(member.pid)):
+            continue
+        try:
+            found = explain_one(member.pid)
+        except AnalysisError as error:
+            notes.append(str(error))
+            continue
+        paused += found.paused_s
+        if found.way == "pages":
+            notes += found.notes
+        else:
+            asked.append((member, found))
+    cost = time.thread_time() - begin + paused
+    if not asked:
+        return Answer(cost_s=cost, notes=tuple(dict.fromkeys(notes or [HOW_TO_NAME])))
+    holdings = tuple(
+        held if member is main else replace(held, path=f"{member.role} {member.pid}: {held.path}")
+        for member, found in asked
+        for held in found.holdings
+    )
+    progress = next((found.progress for _, found in asked if found.progress is not None), None)
+    return Answer(holdings=holdings, progress=progress, cost_s=cost, notes=tuple(notes))
+
+
+class Asking:
+    """One question at a time, in the background."""
+
+    def __init__(self, ask_all: Callable[[Sequence[Member]], Answer] = ask) -> None:
+        self._ask = ask_all
+        self._thread: threading.Thread | None = None
+        self._answer: Answer | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether an answer is still to come, or to be taken."""
+        return self._thread is not None
+
+    def start(self, members: Sequence[Member]) -> None:
+        """Ask now."""
+        self._thread = threading.Thread(target=self._work, args=(tuple(members),), name="rlmem-owners", daemon=True)
+        self._thread.start()
+
+    def take(self) -> Answer | None:
+        """The answer, once, when it is there."""
+        if self._thread is None or self._thread.is_alive():
+            return None
+        self._thread = None
+        answer, self._answer = self._answer, None
+        return answer or Answer(notes=("owners could not be asked",))
+
+    def _work(self, members: Sequence[Member]) -> None:
+        self._answer = self._ask(members)

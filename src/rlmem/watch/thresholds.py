@@ -1,0 +1,74 @@
+"""Sizes and verdicts that a user wants to hear of, or wants the command to fail on."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rlmem.errors import UsageError
+from rlmem.moments import Judgement, Moment
+from rlmem.units import format_size, parse_size
+
+#: Verdicts that can be made to fail the command.
+BAD_STATES = ("leaking", "stuck")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Level:
+    """A size, or a share of the limit that will bite."""
+
+    text: str
+    nbytes: int | None = None
+    share: float | None = None
+
+    def bound(self, moment: Moment) -> int | None:
+        """In bytes; None for a share where no limit is known."""
+        if self.nbytes is not None:
+            return self.nbytes
+        if moment.limit_bytes is None or self.share is None:
+            return None
+        return round(self.share * moment.limit_bytes)
+
+    def sentence(self, moment: Moment) -> str | None:
+        """What to say when the tree holds as much; None when it does not."""
+        bound = self.bound(moment)
+        if bound is None or moment.tree_bytes < bound:
+            return None
+        of = f" of the {format_size(moment.limit_bytes)} there are" if self.share and moment.limit_bytes else ""
+        return f"holds {format_size(moment.tree_bytes)}, over {self.text}{of}"
+
+
+def parse_level(text: str, option: str) -> Level:
+    """``12GB``, or ``80%`` of the limit."""
+    word = text.strip()
+    if not word.endswith("%"):
+        try:
+            return Level(text=word, nbytes=parse_size(word))
+        except UsageError as error:
+            raise UsageError(f"{option} {error}") from None
+    try:
+        share = float(word[:-1]) / 100
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is not a percentage; write it like 80%") from None
+    if not 0 < share <= 1:
+        raise UsageError(f"{option} {text!r} is not between 0% and 100%")
+    return Level(text=word, share=share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Thresholds:
+    """What was asked for."""
+
+    warn_at: Level | None = None
+    fail_at: Level | None = None
+    fail_on: Sequence[str] = ()
+
+    def warning(self, moment: Moment) -> str | None:
+        """Why to warn, if there is a reason."""
+        return self.warn_at.sentence(moment) if self.warn_at else None
+
+    def failure(self, moment: Moment, judgement: Judgement) -> str | None:
+        """Why to fail, if there is a reason."""
+        if self.fail_at and (why := self.fail_at.sentence(moment)):
+            return why
+        return f"{judgement.state}: {judgement.reasons[0]}" if judgement.state in self.fail_on else None

@@ -1,0 +1,187 @@
+"""What was found, in sentences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from statistics import median
+
+from rlmem.errors import UsageError
+from rlmem.moments import Forecast, Growth, Moment
+from rlmem.units import MIB, format_size
+from rlmem.watch.owners import Owner
+
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
+
+
+def duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> duration(11_400), duration(7_500), duration(45), duration(900), duration(100_000), duration(9e9)
+    ('3 h 10', '2 h 05', '45 s', '15 min', '1 d 4 h', 'over a year')
+    """
+    if seconds < 90:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / MINUTE)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02}"
+    hours = round(seconds / HOUR)
+    return f"{hours // 24} d {hours % 24} h" if seconds < YEAR else "over a year"
+
+
+_UNITS = {"": 1, "s": 1, "sec": 1, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
+_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from ``90``, ``45s``, ``10min``, ``2h`` or ``1h30``.
+
+    >>> parse_duration("90"), parse_duration("10 min"), parse_duration("1h30"), parse_duration("2 d 4 h")
+    (90.0, 600.0, 5400.0, 187200.0)
+    """
+    seconds, place, before = 0.0, 0, ""
+    while place < len(text.rstrip()) and (match := _PART.match(text, place)):
+        unit = match[2] or {"d": "h", "h": "min", "min": "s", "m": "s"}.get(before, "")
+        if unit not in _UNITS:
+            break
+        seconds, place, before = seconds + float(match[1]) * _UNITS[unit], match.end(), unit
+    if not text.strip() or place < len(text.rstrip()) or not 0 < seconds < YEAR:
+        raise UsageError(f"{text[:60]!r} is not a time; write it like 90s, 10min, 2h or 1h30")
+    return seconds
+
+
+def count(number: float) -> str:
+    """A count with its thousands shortened.
+
+    >>> count(1_000_000), count(3_100), count(42), count(2.5)
+    ('1.0 M', '3.1 k', '42', '2.5')
+    """
+    for scale, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(number) >= 0.9995 * scale:
+            return (
+                f"{number / scale:.1f} {letter}" if abs(number) < 99.95 * scale else f"{number / scale:,.0f} {letter}"
+            )
+    return f"{number:.1f}" if 0 < abs(number) < 9.95 and number != round(number) else f"{number:.0f}"
+
+
+def _per(per_s: float, enough: float) -> tuple[float, str]:
+    """The rate in the smallest unit of time in which it is enough to be read."""
+    for seconds, unit in ((MINUTE, "min"), (HOUR, "h")):
+        if abs(per_s) * seconds >= enough:
+            return per_s * seconds, unit
+    return per_s * DAY, "d"
+
+
+def rate(bytes_per_s: float) -> str:
+    """Bytes a minute, or an hour or a day where that would be next to nothing.
+
+    >>> rate(700_000), rate(3_000), rate(10)
+    ('40.1 MiB/min', '10.3 MiB/h', '844 KiB/d')
+    """
+    amount, unit = _per(bytes_per_s, MIB)
+    return f"{format_size(amount)}/{unit}"
+
+
+def items(items_per_s: float) -> str:
+    """``+3.1 k/min``."""
+    amount, unit = _per(items_per_s, 1)
+    return f"{'+' if amount >= 0 else '−'}{count(abs(amount))}/{unit}"
+
+
+def of_limit(nbytes: int, limit_bytes: int | None) -> str:
+    """``20.1 GiB of 24``: the unit once, where it is the same.
+
+    >>> of_limit(20 << 30, 24 << 30), of_limit(20 << 20, 24 << 30), of_limit(20 << 30, None)
+    ('20.0 GiB of 24', '20.0 MiB of 24 GiB', '20.0 GiB')
+    """
+    size = format_size(nbytes)
+    if limit_bytes is None:
+        return size
+    number, unit = format_size(limit_bytes).split()
+    number = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{size} of {number}" if size.endswith(f" {unit}") else f"{size} of {number} {unit}"
+
+
+def fills(forecast: Forecast, limit_bytes: int | None, *, end_in_s: float | None = None) -> str:
+    """``fills at step 1.0 M in 3 h 10: 20.1 GiB of 24: fits``; a run that ends before is said to."""
+    at = f" at step {count(forecast.full_at_step)}" if forecast.full_at_step is not None else ""
+    when = f" in {duration(forecast.full_in_s)}" if forecast.full_in_s is not None else ""
+    head = f"fills{at}{when}"
+    if end_in_s is not None and forecast.full_in_s is None:
+        head = f"fills until the run ends in {duration(end_in_s)}"
+    if forecast.final_bytes is None:
+        return head
+    size = of_limit(forecast.final_bytes, limit_bytes)
+    if forecast.fits is None:
+        return f"{head}: {size}"
+    return f"{head}: {size}: " + ("fits" if forecast.fits else f"does not fit{_out(forecast, ', ')}")
+
+
+def _out(forecast: Forecast, lead: str) -> str:
+    if forecast.oom_in_s is None:
+        return ""
+    text = f"{lead}OOM in {duration(forecast.oom_in_s)}"
+    if forecast.oom_low_s is not None and forecast.oom_high_s is not None:
+        text += f" ({duration(forecast.oom_low_s)} – {duration(forecast.oom_high_s)})"
+    return text
+
+
+def whose(owner: Owner | None) -> str:
+    """``, owner: `self.episode_infos` (list, +3.1 k/min)``."""
+    if owner is None:
+        return ", no owner known"
+    speed = items(owner.growth.items_per_s) if owner.growth.items_per_s else rate(owner.growth.bytes_per_s)
+    return f", owner: `{owner.name}` ({owner.type or owner.kind}, {speed})"
+
+
+def leaks(growth: Growth, forecast: Forecast, owner: Owner | None) -> str:
+    """``residual grows 41 MiB/min outside any buffer: leak suspected, OOM in …, owner: …``."""
+    end = _out(forecast, ", ")
+    if not end and forecast.fits:
+        end = ", the run ends before the limit is reached"
+    return f"{growth.name} grows {rate(growth.bytes_per_s)} outside any buffer: leak suspected{end}{whose(owner)}"
+
+
+def keeps_graphs(owner: Owner) -> str:
+    """What tensors with a graph cost, and what to do."""
+    return (
+        f"`{owner.name}` keeps tensors together with the graph they came from, which keeps every activation: "
+        "store loss.item() or tensor.detach() instead"
+    )
+
+
+def without_names(growth: Growth, forecast: Forecast) -> str:
+    """Growth that cannot be told apart into a filling buffer and a leak."""
+    return (
+        f"total grows {rate(growth.bytes_per_s)}{_out(forecast, ', if that goes on: ')}; whether a buffer fills or "
+        "something leaks cannot be told without names of owners"
+    )
+
+
+def outsized(moment: Moment, siblings: Sequence[int]) -> str:
+    """One process against others that run the same command."""
+    usual = int(median(siblings))
+    return (
+        f"holds {format_size(moment.tree_bytes)}, {moment.tree_bytes / max(1, usual):.0f} times the "
+        f"{format_size(usual)} of {len(siblings)} others that run the same command"
+    )
+
+
+def how_full(owner: Owner) -> str:
+    """The store that fills: ``allocated 39.7 GiB, resident 3.1 GiB, 7.8 % full``."""
+    now = owner.now
+    share = now.filled / now.capacity if now.filled is not None and now.capacity else None
+    full = f"{share:.1%}".replace("%", " %") + " full" if share is not None else "filling"
+    return f"`{owner.name}`: allocated {format_size(now.nbytes)}, resident {format_size(now.resident_bytes)}, {full}"
+
+
+def waits_for_owners(growth: Growth) -> str:
+    """Growth whose owners were not asked often enough yet."""
+    return f"total grows {rate(growth.bytes_per_s)}; owners were not seen long enough to say whose it is"
+
+
+def too_early(growth: Growth, seconds: float) -> str:
+    """Growth without an owner that was not watched for long enough to be believed."""
+    return f"{growth.name} grew {rate(growth.bytes_per_s)} for {duration(seconds)}, without an owner: too early to call a leak"
