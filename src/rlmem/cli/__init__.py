@@ -29,7 +29,7 @@ COMMANDS = {
     "presets": "List the built-in runs, or print one as YAML.",
     "machines": "List named machines, or what this process may use.",
     "rule": "The manual page of a rule, or the list of rules.",
-    "schema": "The JSON Schema of plans, run files and measurements.",
+    "schema": "The JSON Schemas of what rlmem reads and prints.",
     "calibrate": "Measure the runtime constants of this environment.",
     "five-runs": "Write the page on the five reference runs.",
 }
@@ -69,7 +69,7 @@ class LazyGroup(click.Group):
 @click.version_option(__version__, prog_name="rlmem")
 @click.pass_context
 def app(context: click.Context) -> None:
-    """Memory for reinforcement learning: what a run needs, before it runs.
+    """Memory for reinforcement learning: what a run needs before it runs, and who holds it while it does.
 
     \b
     Examples:
@@ -78,6 +78,8 @@ def app(context: click.Context) -> None:
       rlmem capacity drone-swarm --vary agents --machines 8GB,16GB,24GB,80GB
       rlmem compare drone-swarm drone-swarm --set-right history=100
       rlmem assess pidog-sac --ram 30GB -o assessment.md
+      rlmem run --max-ram 15GB -- python train.py
+      rlmem explain --name train.py
 
     \b
     Exit codes: 0 fine, 1 does not fit or will not work as described,

@@ -11,21 +11,34 @@ from rlmem.cli.common import emit
 
 
 @click.command("schema")
-@click.argument("which", type=click.Choice(["plan", "run", "sweep"]), default="plan")
+@click.argument("which", type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded"]), default="plan")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
 def command(which: str, output: Path | None) -> int:
-    """Print a JSON Schema: of a plan ('plan', the JSON contract), a run file ('run') or a measurement ('sweep').
+    """Print a JSON Schema.
+
+    Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem explain' ('explain') and
+    'rlmem watch' ('moment') print with --json, or a run recorded by 'rlmem run' ('recorded').
 
     \b
     Examples:
       rlmem schema plan > plan.schema.json
       rlmem schema run
-      rlmem schema sweep
+      rlmem schema moment
     """
     from rlmem.report.document import PLAN_JSON_SCHEMA
+    from rlmem.report.explain import EXPLAIN_JSON_SCHEMA
+    from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.report.sweep import SWEEP_JSON_SCHEMA
+    from rlmem.report.watch import MOMENT_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
-    schemas = {"plan": PLAN_JSON_SCHEMA, "run": RUN_JSON_SCHEMA, "sweep": SWEEP_JSON_SCHEMA}
+    schemas = {
+        "plan": PLAN_JSON_SCHEMA,
+        "run": RUN_JSON_SCHEMA,
+        "sweep": SWEEP_JSON_SCHEMA,
+        "explain": EXPLAIN_JSON_SCHEMA,
+        "moment": MOMENT_JSON_SCHEMA,
+        "recorded": RECORDED_JSON_SCHEMA,
+    }
     emit(json.dumps(schemas[which], indent=2, ensure_ascii=False), output)
     return 0

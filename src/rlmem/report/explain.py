@@ -6,12 +6,54 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlmem.holdings import Explanation, TreeExplanation
+from rlmem.holdings import PAGE_METHODS, WAYS, Explanation, TreeExplanation
+from rlmem.report.contract import described
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.trace.advice import Advice
 from rlmem.units import format_count, format_size
 
 EXPLAIN_SCHEMA = "rlmem.explain/1"
+_SIZE: dict[str, Any] = {"type": ["integer", "null"]}
+_TEXT: dict[str, Any] = {"type": "string"}
+_LIST: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
+EXPLAIN_JSON_SCHEMA = described(
+    {
+        "schema": {"type": "string", "enum": [EXPLAIN_SCHEMA]},
+        "limit_bytes": _SIZE,
+        "limit_source": _TEXT,
+        "pss_bytes": _SIZE,
+        "uss_bytes": _SIZE,
+        "shared_bytes": _SIZE,
+        "processes": {
+            "type": "array",
+            "items": described(
+                {
+                    **dict.fromkeys(("pid", "rss_bytes", "named_bytes", "unexplained_bytes"), {"type": "integer"}),
+                    **dict.fromkeys(("pss_bytes", "uss_bytes", "swap_bytes", "shared_anonymous_bytes"), _SIZE),
+                    **dict.fromkeys(("trimmed_bytes", "growth_bytes"), _SIZE),
+                    **dict.fromkeys(("command", "role", "state"), _TEXT),
+                    "way": {"type": "string", "enum": list(WAYS)},
+                    "pages_from": {"type": "string", "enum": list(PAGE_METHODS)},
+                    **dict.fromkeys(("portions", "threads", "gpus"), _LIST),
+                    "holdings": {
+                        "type": "array",
+                        "items": described(
+                            {
+                                **dict.fromkeys(("path", "kind", "type", "device", "note"), _TEXT),
+                                **dict.fromkeys(("nbytes", "resident_bytes"), {"type": "integer"}),
+                                **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
+                                "estimated": {"type": "boolean"},
+                            }
+                        ),
+                    },
+                    "notes": {"type": "array", "items": _TEXT},
+                }
+            ),
+        },
+        "advice": _LIST,
+        "notes": {"type": "array", "items": _TEXT},
+    }
+)
 #: Owners with a smaller share of the resident memory are added up under their common path.
 SMALL_SHARE = 0.005
 MOST_ROWS = 25

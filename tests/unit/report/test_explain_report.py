@@ -6,7 +6,8 @@ import json
 
 from rlmem.findings import Finding
 from rlmem.holdings import Explanation, GpuShare, Holding, Portion, ThreadStack, TreeExplanation
-from rlmem.report.explain import explain_document, explain_view, folded
+from rlmem.report.contract import problems
+from rlmem.report.explain import EXPLAIN_JSON_SCHEMA, explain_document, explain_view, folded
 from rlmem.report.markdown import render
 from rlmem.trace.advice import Advice
 
@@ -89,7 +90,7 @@ def test_gpus_and_advice_are_shown() -> None:
     assert "no effect" not in text
     assert "600 B" in text
     assert "malloc_trim gave back 3.00 MiB" in text
-    json.dumps(document)
+    assert list(problems(json.loads(json.dumps(document)), EXPLAIN_JSON_SCHEMA, "")) == []
 
 
 def test_a_process_without_names_or_memory_is_a_page_too() -> None:
