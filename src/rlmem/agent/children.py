@@ -76,27 +76,35 @@ def length(item):
     return 0
 
 
-def picks(count):
+def sampled(count, room):
+    """How many elements are looked at: all of a container that has no more than there is room for."""
+    return count if count <= room else min(count, room, SAMPLE_RUNS * SAMPLE_LENGTH)
+
+
+def picks(count, room=LONG):
     """Positions looked at in a container of so many elements: all of a short one, some neighbours of a long one."""
-    if count <= LONG:
+    wanted = sampled(count, room)
+    if wanted == count:
         return range(count)
-    step = (count - SAMPLE_LENGTH) // (SAMPLE_RUNS - 1)
-    return [start * step + index for start in range(SAMPLE_RUNS) for index in range(SAMPLE_LENGTH)]
+    runs = SAMPLE_RUNS if wanted >= 2 * SAMPLE_RUNS else 1
+    size = wanted // runs
+    step = (count - size) // (runs - 1) if runs > 1 else 0
+    return [start * step + index for start in range(runs) for index in range(size)]
 
 
-def elements(item, count):
+def elements(item, count, room=LONG):
     """``(word, value)`` of a container's elements, or of a sample of them."""
     if is_a(item, dict):
-        return _table(item, count)
+        return _table(item, count, room)
     if is_a(item, (set, frozenset)):
-        return [("{…}", value) for value in _first(item, count)]
+        return [("{…}", value) for value in _first(item, sampled(count, room))]
     names = _field_names(item)
     if is_a(item, collections.deque):
         read = collections.deque.__getitem__
     else:
         read = list.__getitem__ if is_a(item, list) else tuple.__getitem__
     found = []
-    for index in picks(count):
+    for index in picks(count, room):
         try:
             value = read(item, index)
         except IndexError:  # it became shorter
@@ -114,19 +122,20 @@ def _field_names(item):
     return names if is_a(names, tuple) and all(is_a(name, str) for name in names) else ()
 
 
-def _first(item, count):
+def _first(item, wanted):
     kind = next(cls for cls in (set, frozenset) if is_a(item, cls))
     for _ in range(3):
         try:
-            return list(islice(kind.__iter__(item), count if count <= LONG else SAMPLE_RUNS * SAMPLE_LENGTH))
+            return list(islice(kind.__iter__(item), wanted))
         except RuntimeError:  # changed while it was read
             continue
     return []
 
 
-def _table(item, count):
+def _table(item, count, room):
     """Keys that are short texts are names; others share one, so that an optimizer's state is one row per kind."""
-    pairs = copied(item) if count <= LONG else _sampled_table(item)
+    wanted = sampled(count, room)
+    pairs = copied(item) if wanted == count else _some(item, wanted)
     out = []
     few = count <= INDEXED
     for key, value in pairs:
@@ -142,10 +151,10 @@ def _table(item, count):
     return out
 
 
-def _sampled_table(item):
+def _some(item, wanted):
     for _ in range(3):
         try:
-            return list(islice(dict.items(item).__iter__(), SAMPLE_RUNS * SAMPLE_LENGTH))
+            return list(islice(dict.items(item).__iter__(), wanted))
         except RuntimeError:
             continue
     return []

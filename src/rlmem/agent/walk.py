@@ -151,8 +151,11 @@ class Walk:
             found = self._traits[kind] = children.Traits(kind, self.storages)
         return found
 
-    def push(self, node, item, scale):
-        """See an object: plain values and arrays are settled at once, the others wait for their turn."""
+    def push(self, node, item, scale, room=children.LONG):
+        """See an object: plain values and arrays are settled at once, the others wait for their turn.
+
+        ``room`` is for how many elements of a container below; lists within lists share it.
+        """
         how = self.traits(type(item)).how
         if how == children.SKIP:
             return
@@ -168,7 +171,7 @@ class Walk:
         if how == children.STORAGE:
             self.storage(node, item, scale)
         else:
-            self.queue.append((node, item, scale))
+            self.queue.append((node, item, scale, room))
 
     def plain(self, node, item, scale):
         """A number or a text; small numbers are shared by everyone."""
@@ -228,11 +231,11 @@ class Walk:
         if gradient is not None:
             self.push(node.child(".grad"), gradient, scale)
 
-    def visit(self, node, item, scale):
+    def visit(self, node, item, scale, room=children.LONG):
         """Look into one object."""
         traits = self.traits(type(item))
         if traits.how == children.CONTAINER:
-            self.container(node, item, scale)
+            self.container(node, item, scale, room)
             if type(item) in children.CONTAINERS:
                 return
         elif type(item) is bytearray:
@@ -262,23 +265,24 @@ class Walk:
                 continue  # the parameters have better names in their networks
             else:
                 below = node.child(word)
-            self.push(below, value, scale)
+            self.push(below, value, scale, room)
 
-    def container(self, node, item, scale):
+    def container(self, node, item, scale, room):
         """A list, table or queue: its own memory, and its elements or a sample of them."""
         count = children.length(item)
         self.count(node, children.size(item), scale)
-        found = children.elements(item, count)
-        looked = len({word if word != "[…]" else index for index, (word, _) in enumerate(found) if word != ".keys"})
+        found = children.elements(item, count, room)
+        looked = sum(word != ".keys" for word, _ in found)
         if scale == 1 and not children.is_a(item, (tuple, frozenset)) and not node.kind:
             node.kind, node.type = "container", type_name(item)
             node.filled = count
             if children.is_a(item, collections.deque):
                 node.capacity = item.maxlen
             node.folds = count > children.INDEXED
-        each = scale * count / looked if looked and count > children.LONG else scale
+        each = scale * count / looked if looked and children.sampled(count, room) < count else scale
+        left = max(children.SAMPLE_LENGTH, room // max(looked, 1)) if looked > children.INDEXED else room
         for word, value in found:
-            self.push(node.child(word), value, each)
+            self.push(node.child(word), value, each, left)
 
     def compact(self, node):
         """The observations of a buffer of rlmem's own: blocks that are made as it fills, under one name."""

@@ -14,6 +14,7 @@ from rlmem.units import format_count, format_size
 
 EXPLAIN_SCHEMA = "rlmem.explain/1"
 _SIZE: dict[str, Any] = {"type": ["integer", "null"]}
+_COUNT: dict[str, Any] = {"type": "integer"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _LIST: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 EXPLAIN_JSON_SCHEMA = described(
@@ -28,7 +29,7 @@ EXPLAIN_JSON_SCHEMA = described(
             "type": "array",
             "items": described(
                 {
-                    **dict.fromkeys(("pid", "rss_bytes", "named_bytes", "unexplained_bytes"), {"type": "integer"}),
+                    **dict.fromkeys(("pid", "rss_bytes", "named_bytes", "unexplained_bytes"), _COUNT),
                     **dict.fromkeys(("pss_bytes", "uss_bytes", "swap_bytes", "shared_anonymous_bytes"), _SIZE),
                     **dict.fromkeys(("trimmed_bytes", "growth_bytes"), _SIZE),
                     **dict.fromkeys(("command", "role", "state"), _TEXT),
@@ -40,7 +41,7 @@ EXPLAIN_JSON_SCHEMA = described(
                         "items": described(
                             {
                                 **dict.fromkeys(("path", "kind", "type", "device", "note"), _TEXT),
-                                **dict.fromkeys(("nbytes", "resident_bytes"), {"type": "integer"}),
+                                **dict.fromkeys(("nbytes", "resident_bytes"), _COUNT),
                                 **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
                                 "estimated": {"type": "boolean"},
                             }

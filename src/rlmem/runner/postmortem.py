@@ -175,7 +175,7 @@ def _exception(death: Death, limit: int | None, name: str, last: Moment | None) 
     who = f" in worker {death.worker}" if death.worker else ""
     if death.memory == "cuda":
         nbytes = last.vram_limit_bytes if last else None
-        text = f"CUDA was out of memory{asked}{place}{who}: {death.message.partition(_NEWLINE)[0][:200]}"
+        text = f"CUDA was out of memory{asked}{place}{who}: {_short(death.message)}"
         return PostMortem(kind="cuda-oom", cause=text, limit_bytes=nbytes, limit_name="the GPU")
     if death.limits:
         name, nbytes = min(death.limits.items(), key=lambda item: item[1])
@@ -203,6 +203,12 @@ def examine(found: PostMortem, moments: Sequence[Moment], advice: Sequence[str] 
         grown=grown,
         changes=changes,
     )
+
+
+def _short(message: str) -> str:
+    """The first line of a message, and of a long one the sentences that are whole."""
+    line = message.partition(_NEWLINE)[0]
+    return line if len(line) <= 200 else line[:200].rpartition(". ")[0] or line[:200]
 
 
 def what_grew(moments: Sequence[Moment], window_s: float = WINDOW_SECONDS) -> tuple[float, tuple[Grown, ...]]:

@@ -219,3 +219,12 @@ def test_what_a_program_kept_of_its_locals_stays_as_it_was() -> None:
     thread.start()
     thread.join()
     assert kept["learning_rate"] == learning_rate
+
+
+def test_lists_within_lists_are_sampled_together() -> None:
+    walk = Walk(seconds=30).run([("episodes", [[(n + 1000, float(n)) for n in range(128)] for _ in range(900)])])
+    assert walk.objects < 20_000
+    (row,) = [row for row in walk.rows() if row["path"] == "episodes"]
+    true = 900 * 128 * (8 + 64 + 32 + 32)  # a slot, a tuple of two, an int, a float
+    assert row["estimated"]
+    assert row["small"] + row["medium"] == pytest.approx(true, rel=0.25)

@@ -325,23 +325,25 @@ def test_bad_input_is_one_line(
     assert said.count("\n") == 1
 
 
-def test_the_command_shows_owners_and_the_growth_to_come(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_shows_owners_and_the_growth_to_come(
+    start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     child = start()
     assert run(["explain", str(child.pid)]) == 0
     said = capsys.readouterr().out
     assert "buffer.states: allocated 38.1 MiB, resident" in said
     assert "25.0 % full: will grow by" in said
     assert "unexplained" in said
-    assert run(["explain", "--name", "träin.py", "--json", "--trim"]) == 0
+    assert run(["explain", "--name", str(tmp_path / "träin.py"), "--json", "--trim"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["schema"] == "rlmem.explain/1"
     assert document["processes"][0]["pid"] == child.pid
     assert document["processes"][0]["trimmed_bytes"] >= 0
 
 
-def test_two_programs_of_one_name_are_listed(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+def test_two_programs_of_one_name_are_listed(start: Start, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = start(), start()
-    assert run(["explain", "--name", "träin.py"]) == 2
+    assert run(["explain", "--name", str(tmp_path / "träin.py")]) == 2
     said = capsys.readouterr().err
     assert str(first.pid) in said
     assert str(second.pid) in said
