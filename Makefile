@@ -8,7 +8,7 @@ SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth lint types docs bench bench-buffers accuracy clean
+.PHONY: help demo test unit truth long lint types docs bench bench-buffers accuracy clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -45,13 +45,16 @@ test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, u
 	$(BIN)/ruff check src tests benchmarks accuracy docs
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long' --durations 15
 
 unit: $(VENV)/.dev ## Only the tests that need no torch (seconds)
-	$(BIN)/python -m pytest -q -m 'not truth'
+	$(BIN)/python -m pytest -q -m 'not truth and not long'
 
 truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m truth
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'truth and not long'
+
+long: $(VENV)/.truth ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
 
 lint: $(VENV)/.dev ## Ruff
 	$(BIN)/ruff check src tests benchmarks accuracy docs

@@ -51,7 +51,7 @@ def resident(explanation: Explanation, *starts: str) -> int:
 
 
 @pytest.mark.parametrize("allocator", [{}, EXACT], ids=["glibc as it is", "glibc pinned"])
-@pytest.mark.parametrize("batch", ["2048", "4096"])
+@pytest.mark.parametrize("batch", [pytest.param("2048", marks=pytest.mark.long), "4096"])
 def test_the_preset_plans_what_the_real_process_takes(batch: str, allocator: dict[str, str]) -> None:
     with Training(
         "--trials", "1", "--target-step", "1024", "--iterations", "2", "--store", "list", "--batch", batch,

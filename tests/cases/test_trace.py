@@ -154,8 +154,14 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
 
 @pytest.mark.parametrize(
     ("text", "within"),
-    [(SAC, 0.04), (IMAGES, 0.05), (SUBPROC, 0.05), (OWN, 0.05), (COMPACT, 0.04), (CODED, 0.04)],
-    ids=["sac", "images", "subproc", "own", "compact", "coded"],
+    [
+        pytest.param(SAC, 0.04, id="sac"),
+        pytest.param(IMAGES, 0.05, id="images"),
+        pytest.param(SUBPROC, 0.05, id="subproc"),
+        pytest.param(OWN, 0.05, id="own"),
+        pytest.param(COMPACT, 0.04, id="compact"),
+        pytest.param(CODED, 0.04, id="coded", marks=pytest.mark.long),
+    ],
 )
 def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within: float) -> None:
     if "rlmem" in text:

@@ -81,7 +81,14 @@ def stored(ledger: Ledger) -> dict[str, int]:
     return {e.component.split(".", 1)[1]: e.nbytes for e in entries if e.group in ("replay", "rollout")}
 
 
-@pytest.mark.parametrize("name", list(CASES))
+#: Told apart by ``make long``; one of each kind is left for every run of the tests.
+LONG = (
+    "ppo on stacked frames", "td3 on a Dict", "sac on float64", "tqc on a vector", "qrdqn on a vector", "recurrent ppo",
+    "crossq on a vector",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES])
 def test_sb3_arrays_and_parameters_are_exact_and_the_update_peaks_where_predicted(name: str) -> None:
     spec = spec_of(CASES[name])
     ledger, truth = predicted(spec), run_truth("sb3_run.py", sb3_case(spec))
@@ -138,8 +145,12 @@ def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
 
 @pytest.mark.parametrize(
     "sets",
-    [(), ("history=100",), ("rollout.keeps_graph=false",), ("batch_size=2048",)],
-    ids=["as assessed", "short history", "no_grad", "minibatches"],
+    [
+        pytest.param((), id="as assessed"),
+        pytest.param(("history=100",), id="short history", marks=pytest.mark.long),
+        pytest.param(("rollout.keeps_graph=false",), id="no_grad", marks=pytest.mark.long),
+        pytest.param(("batch_size=2048",), id="minibatches"),
+    ],
 )
 def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...]) -> None:
     ours, theirs = [], []
