@@ -41,7 +41,7 @@ class Holding:
             if self.capacity is None:
                 return None
             return round(self.resident_bytes / self.filled * (self.capacity - self.filled)) if self.filled else 0
-        return max(0, self.nbytes - self.resident_bytes)
+        return max(0, self.nbytes - self.resident_bytes) if self.kind in {"array", "tensor"} else 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

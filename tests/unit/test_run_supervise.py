@@ -21,6 +21,7 @@ from rlmem.moments import Moment
 from rlmem.runner.caps import make_group
 from rlmem.runner.foreground import CommandError, Foreground
 from rlmem.runner.guarding import Policy
+from rlmem.runner.postmortem import find_cause
 from rlmem.runner.supervise import RUN_VARIABLE, Ended, Look, Supervision, Watching
 from rlmem.runner.tree import JOB_VARIABLE
 from rlmem.units import MIB
@@ -359,3 +360,37 @@ def test_the_kernels_killer_is_told_with_the_cgroups_limit(tmp_path: Path) -> No
     assert ended.postmortem.kind == "oom-killer"
     assert ended.postmortem.limit_bytes == pytest.approx(105 * MIB, rel=0.01)
     assert str(group.level.path) in ended.postmortem.cause
+
+
+def test_a_signal_for_the_command_is_passed_on_and_does_not_end_rlmem(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    body = f"""
+        def told(*_): print("told", flush=True); os._exit(5)
+        signal.signal(signal.SIGUSR1, told)
+        open({str(note)!r}, "w").write(str(os.getpid()))
+        time.sleep(60)
+    """
+    rlmem = start_rlmem(script(body), tmp_path)
+    await_file(note)
+    rlmem.send_signal(signal.SIGUSR1)
+    rlmem.communicate(timeout=60)
+    assert rlmem.returncode == 5
+
+
+def test_a_mistake_of_ours_does_not_end_the_command(tmp_path: Path) -> None:
+    class Broken(PlainLook):
+        def sample(self) -> Moment:
+            raise ValueError("ours")
+
+    ended, said = supervised(script("time.sleep(1.5); sys.exit(4)"), tmp_path, make_look=Broken)
+    assert ended.returncode == 4
+    assert said == ["cannot look at it: ValueError: ours"]
+
+
+@pytest.mark.parametrize("returncode", [1, -15])
+def test_a_kill_elsewhere_on_the_machine_is_not_ours(returncode: int) -> None:
+    found = find_cause(returncode=returncode, stopped_for=None, deaths=(), kills=("machine",), moments=())
+    assert found is None
+    killed = find_cause(returncode=-9, stopped_for=None, deaths=(), kills=("machine",), moments=())
+    assert killed is not None
+    assert killed.kind == "oom-killer"

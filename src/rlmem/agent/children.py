@@ -42,7 +42,9 @@ def attributes(item):
         held = object.__getattribute__(item, "__dict__")
     except AttributeError:
         held = None
-    pairs = copied(held) if type(held) is dict else None
+    pairs = None
+    if type(held) is dict:  # an object with thousands of variables is a table
+        pairs = copied(held) if len(held) <= LONG else _some(held, LONG)
     for cls in type(item).__mro__:
         slots = cls.__dict__.get("__slots__") if cls.__module__ != "builtins" else None
         if not slots:
@@ -140,7 +142,7 @@ def _table(item, count, room):
     few = count <= INDEXED
     for key, value in pairs:
         if type(key) is str and len(key) <= 40 and count <= LONG:
-            word = "['%s']" % key
+            word = "['%s']" % printable(key)
         elif type(key) is int and few:
             word = "[%d]" % key
         else:
@@ -160,6 +162,11 @@ def _some(item, wanted):
     return []
 
 
+def printable(text):
+    """A name without what would move a terminal's cursor."""
+    return text if text.isprintable() else "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def referents(item):
     """``(word, value)`` of what an object that is no container refers to."""
     kind = type(item)
@@ -173,17 +180,28 @@ def referents(item):
         return _cell(item)
     pairs = attributes(item)
     if pairs is not None:
-        found = []
+        found = _of_pandas(item) if kind.__module__.startswith("pandas.") else []
         for name, value in pairs:
             if name in _TRANSPARENT and is_a(value, dict):
-                found += [("." + str(key), part) for key, part in copied(value)]
-            else:
-                found.append(("." + name, value))
+                found += [("." + printable(str(key)), part) for key, part in copied(value)]
+            elif type(name) is str:
+                found.append(("." + printable(name), value))
         return found
-    # A type of some extension (pandas' blocks, a cache of functools): what its own garbage collection tells.
-    if gc.is_tracked(item):
-        return [("", value) for value in gc.get_referents(item) if not is_a(value, (type, types.ModuleType))]
+    if kind.__name__ == "_lru_cache_wrapper":  # the cache itself is one of the few things it refers to
+        return [(".cache", value) for value in gc.get_referents(item) if type(value) is dict]
     return []
+
+
+def _of_pandas(item):
+    """What pandas keeps in C: the blocks of a frame and the values of a block."""
+    found = []
+    for cls in type(item).__mro__:
+        if cls.__module__ == "pandas._libs.internals":
+            for name in ("blocks", "values"):
+                member = cls.__dict__.get(name)
+                if type(member) is types.GetSetDescriptorType:
+                    found.append(("", member.__get__(item)))
+    return found
 
 
 def _function(item):

@@ -1,6 +1,8 @@
 """How full a store is and how far a run has come, read from the fields the known classes keep."""
 
-from .children import is_a
+import ctypes
+
+from .children import attributes, is_a
 
 #: For the classes of each library: the field with the capacity in rows, the one with the rows used (or the position
 #: written next), and the one that says that all rows are used. The library is told by the module of a base class.
@@ -18,13 +20,16 @@ FULL = ("full", "if_full", "is_full")
 
 
 def whole(value):
-    """A field as a number of rows; None for anything else."""
-    if is_a(value, bool):
-        return None
-    if is_a(value, int):
-        return value
-    inner = getattr(value, "value", None) if type(value).__module__.startswith("multiprocessing") else None
-    return inner if is_a(inner, int) else None
+    """A field as a number of rows; None for anything else.
+
+    A number shared between processes is read where it lies: its own ``value`` would take a lock, which the program may
+    be holding.
+    """
+    if type(value).__module__ == "multiprocessing.sharedctypes":
+        value = dict(attributes(value) or ()).get("_obj")
+    if is_a(value, ctypes._SimpleCData):
+        value = ctypes._SimpleCData.value.__get__(value)
+    return value if type(value) is int else None
 
 
 #: A variable of one of these names makes an object worth a closer look.

@@ -11,6 +11,8 @@ from . import children
 QUIET = frozenset(
     "jinja2 mpmath networkx numba numpy pandas pip setuptools scipy sympy tensordict torch torchrl".split()
 )
+#: Frames of one thread that are looked through, and how many at either end are looked into.
+MOST_FRAMES, ENDS = 20_000, 100
 _OPTIMIZED = 0x1  # a function's variables live in the frame, not in a dictionary
 #: The agent in a stranger's process, and rlmem where it is imported: neither is the program's.
 _OURS = ("_rlmem_agent", "rlmem")
@@ -57,10 +59,14 @@ def frames(own_thread, places):
     for ident in sorted(current, key=lambda ident: ident != main):
         if ident == own_thread:
             continue
+        if is_traced(ident):
+            continue
         chain, frame = [], current[ident]
-        while frame is not None and len(chain) < 200:
+        while frame is not None and len(chain) < MOST_FRAMES:
             chain.append(frame)
             frame = frame.f_back
+        if len(chain) > 2 * ENDS:  # of a deep recursion the beginning and the end
+            chain = chain[:ENDS] + chain[-ENDS:]
         for frame in reversed(chain):
             (foreign if is_library(frame.f_code.co_filename, places) else own).extend(_locals(frame))
     # Our own frame is among them: left so, it would refer to itself and keep everything seen alive until a collection.
@@ -69,22 +75,38 @@ def frames(own_thread, places):
     return own, foreign
 
 
+def is_traced(ident):
+    """Whether a tracer or a profiler written in Python looks at a thread.
+
+    Before Python 3.13 the interpreter then writes a frame's ``f_locals`` back into its variables, so nobody else may
+    touch it. Of another thread only what new threads are given can be asked.
+    """
+    if sys.version_info >= (3, 13):
+        return False
+    if ident == threading.get_ident():
+        return sys.gettrace() is not None or sys.getprofile() is not None
+    return threading._trace_hook is not None or threading._profile_hook is not None
+
+
 def _locals(frame):
     """A function's variables by name.
 
     Before Python 3.13 ``f_locals`` is a dictionary that stays with the frame and would keep alive what the function
-    lets go, so it is emptied again, unless the program has asked for it itself or is being traced (a tracer writes it
-    back into the frame).
+    lets go, so it is emptied again, unless the program has asked for it itself.
     """
     code = frame.f_code
-    if not code.co_flags & _OPTIMIZED or frame.f_trace is not None:
+    if frame.f_trace is not None:
         return []
     if str(frame.f_globals.get("__name__", "")).split(".")[0] in _OURS:
         return []
-    table = frame.f_locals
-    found = [(str(name), value) for name, value in list(table.items()) if not str(name).startswith(".")]
+    table, is_function = frame.f_locals, code.co_flags & _OPTIMIZED
+    if not is_function and (
+        table is frame.f_globals or type(table) is not dict
+    ):  # a module; exec has a table of its own
+        return []
+    found = [(str(name), value) for name, value in list(table.items()) if not str(name).startswith((".", "__"))]
     # Held by the frame, by ``table`` and by the call: by nobody else.
-    if sys.version_info < (3, 13) and sys.getrefcount(table) <= 3:
+    if is_function and sys.version_info < (3, 13) and sys.getrefcount(table) <= 3:
         table.clear()
     return found
 
@@ -99,7 +121,12 @@ def _of_class(name, value):
     """What a class of the program keeps for all its objects."""
     if not issubclass(type(value), type):
         return []
-    return [("%s.%s" % (name, key), kept) for key, kept in list(vars(value).items()) if is_kept(kept)]
+    return [("%s.%s" % (name, key), kept) for key, kept in list(_dictionary(value).items()) if is_kept(kept)]
+
+
+def _dictionary(cls):
+    """The variables of a class, without asking its metaclass."""
+    return type.__dict__["__dict__"].__get__(cls)
 
 
 def _kept_by_library(name, table):
@@ -109,7 +136,7 @@ def _kept_by_library(name, table):
             if not key.startswith("__"):
                 yield "%s.%s" % (name, key), value
         elif type(value) is type and value.__module__ == name:
-            for inner, kept in list(vars(value).items()):
+            for inner, kept in list(_dictionary(value).items()):
                 if is_kept(kept) and not inner.startswith("__"):
                     yield "%s.%s.%s" % (name, key, inner), kept
 

@@ -9,6 +9,7 @@ import importlib
 import json
 import os
 import socket
+import stat
 import struct
 import sys
 import threading
@@ -26,29 +27,25 @@ LONGEST_QUESTION = 1 << 16
 #: A client that says nothing does not keep others waiting.
 PATIENCE = 5.0
 _PACKAGE = __name__.rpartition(".")[0]
-_state = {"pid": None, "socket": None, "path": None, "hooked": False}
+_state = {"pid": None, "socket": None, "path": None, "identity": None, "hooked": False}
 
 
-def folder():
-    """Where sockets lie: a folder of this user's alone. None when there can be none."""
+def folders():
+    """Where sockets may lie: folders of this user's alone, the preferred one first."""
     base = os.environ.get("XDG_RUNTIME_DIR")
     paths = [os.path.join(base, "rlmem")] if base and os.path.isdir(base) else []
     paths.append("/tmp/rlmem-%d" % os.getuid())
+    found = []
     for path in paths:
         try:
             os.makedirs(path, mode=0o700, exist_ok=True)
-            found = os.lstat(path)
-        except OSError:
+            seen = os.lstat(path)
+        except (OSError, ValueError):
             continue
         # A folder that somebody else put there first is not ours, whatever it is called.
-        if (
-            found.st_uid == os.getuid()
-            and not found.st_mode & 0o077
-            and os.path.isdir(path)
-            and not os.path.islink(path)
-        ):
-            return path
-    return None
+        if stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077:
+            found.append(path)
+    return found
 
 
 def start_time(pid="self"):
@@ -61,26 +58,24 @@ def start():
     """Open the socket and begin to listen; once in a process. Whether there is an agent now."""
     if _state["pid"] == os.getpid():
         return True
-    place = folder()
-    if place is None or not hasattr(socket, "AF_UNIX"):
+    if not hasattr(socket, "AF_UNIX"):
         return False
-    try:
+    ear = path = None
+    for place in folders():
         path = os.path.join(place, "%d-%d.sock" % (os.getpid(), start_time()))
-        tidy(place)
-        ear = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        if os.path.exists(path):
-            if is_answered(path):  # another agent of this very process
-                return True
-            os.unlink(path)
-        mask = os.umask(0o177)
         try:
-            ear.bind(path)
-        finally:
-            os.umask(mask)
-        ear.listen(8)
-    except (OSError, ValueError):
+            tidy(place)
+            if os.path.exists(path):
+                if is_answered(path):  # another agent of this very process
+                    return True
+                os.unlink(path)
+            ear = opened(path)
+            break
+        except (OSError, ValueError):  # the name is too long for a socket, the disk is full
+            continue
+    if ear is None:
         return False
-    _state.update(pid=os.getpid(), socket=ear, path=path)
+    _state.update(pid=os.getpid(), socket=ear, path=path, identity=identity(ear))
     threading.Thread(target=listen, args=(ear,), name="rlmem-agent", daemon=True).start()
     if not _state["hooked"]:
         _state["hooked"] = True
@@ -90,6 +85,33 @@ def start():
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=forked)
     return True
+
+
+def opened(path):
+    """A socket that listens; its folder is the user's alone, and so is it."""
+    ear = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        ear.bind(path)
+        os.chmod(path, 0o600)
+        ear.listen(8)
+    except BaseException:
+        ear.close()
+        raise
+    return ear
+
+
+def identity(ear):
+    """Which open file a socket is; None when its number was closed."""
+    try:
+        seen = os.fstat(ear.fileno())
+    except OSError:
+        return None
+    return seen.st_dev, seen.st_ino
+
+
+def is_ours(ear):
+    """Whether the number of our socket still is our socket: a program that closes all files may have given it away."""
+    return _state["identity"] is not None and identity(ear) == _state["identity"]
 
 
 def stop():
@@ -103,11 +125,17 @@ def stop():
 
 def forked():
     """A child has a number of its own: close the parent's socket and open one."""
+    from . import mainthread
+
     ear = _state["socket"]
-    _state.update(pid=None, socket=None, path=None)
     try:
+        mainthread.reset()
         if ear is not None:
-            ear.close()
+            if is_ours(ear):
+                ear.close()
+            else:
+                ear.detach()
+        _state.update(pid=None, socket=None, path=None, identity=None)
         start()
     except Exception:  # a child without an agent is still a child
         pass
@@ -116,10 +144,11 @@ def forked():
 def tidy(place):
     """Remove sockets of processes that are gone."""
     for name in os.listdir(place):
-        number = name.partition("-")[0]
+        number, path = name.partition("-")[0], os.path.join(place, name)
         if name.endswith(".sock") and number.isdigit() and not os.path.exists("/proc/%s" % number):
             try:
-                os.unlink(os.path.join(place, name))
+                if not is_answered(path):  # by somebody whose number is another one here: in a container
+                    os.unlink(path)
             except OSError:
                 pass
 
@@ -137,7 +166,7 @@ def is_answered(path):
 
 def listen(ear):
     """Answer for as long as the process lives."""
-    while True:
+    while is_ours(ear):
         try:
             other, _ = ear.accept()
         except OSError:
@@ -149,6 +178,7 @@ def listen(ear):
                     reply(other)
         except Exception:  # a client that goes away is no trouble of the program's
             continue
+    ear.detach()
 
 
 def is_owner(other):

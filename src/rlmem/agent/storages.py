@@ -1,8 +1,9 @@
 """Where the values of an array or a tensor lie: an address, a length and a device. Views lead to what they view."""
 
 import sys
+from contextlib import nullcontext
 
-from .children import is_a
+from .children import attributes, is_a, picks
 
 #: Deeper chains of views do not occur.
 DEEPEST = 32
@@ -37,17 +38,27 @@ class Storages:
         base = item
         for _ in range(DEEPEST):
             below = self.array.base.__get__(base)
+            if type(below).__name__ == "DummyArray":  # numpy's own, between a strided view and what it views
+                below = dict(attributes(below) or ()).get("base")
             if not is_a(below, self.array):
                 break
             base = below
-        nbytes = self.array.nbytes.__get__(base)
-        address = self.array.__array_interface__.__get__(base)["data"][0]
         owner = self.array.base.__get__(base)
         if owner is not None and self.tensor is not None and is_a(owner, self.tensor):
             return self._tensor(owner)
-        if base is not item and self.array.strides.__get__(base) is not None and nbytes == 0:
-            return None
-        return "array", address, nbytes, "ram", owner
+        address, nbytes = self._bounds(base)
+        return ("array", address, nbytes, "ram", owner) if nbytes else None
+
+    def _bounds(self, item):
+        """From the first to the last byte of an array; one whose strides repeat rows is smaller than its count."""
+        address = self.array.__array_interface__.__get__(item)["data"][0]
+        shape, strides = self.array.shape.__get__(item), self.array.strides.__get__(item)
+        if 0 in shape:
+            return address, 0
+        reach = [(side - 1) * stride for side, stride in zip(shape, strides)]  # noqa: B905  # Python 3.8
+        low = sum(each for each in reach if each < 0)
+        high = sum(each for each in reach if each > 0)
+        return address + low, high - low + self.array.itemsize.__get__(item)
 
     def _tensor(self, item):
         if self.tensor.layout.__get__(item) is not self.torch.strided:
@@ -79,17 +90,24 @@ class Storages:
 
     def shape(self, item):
         """The lengths of its sides."""
+        kind = self.array if self.array is not None and is_a(item, self.array) else self.tensor
         try:
-            return tuple(int(side) for side in item.shape)
+            return tuple(int(side) for side in kind.shape.__get__(item))
         except Exception:
             return ()
 
     def objects(self, item):
-        """The elements of an array of Python objects, or of a part of it."""
-        if self.array is None or not is_a(item, self.array) or not item.dtype.hasobject:
-            return []
-        flat = self.array.reshape(item, -1)
-        return [flat[index] for index in range(min(flat.shape[0], 64))]
+        """How many elements an array of Python objects has, and some of them; ``(0, [])`` for other arrays."""
+        if self.array is None or not is_a(item, self.array) or not self.array.dtype.__get__(item).hasobject:
+            return 0, []
+        plain = self.array.view(item, self.array)
+        count = self.array.size.__get__(plain)
+        return count, [plain.flat[index] for index in picks(count)]
+
+    def undisturbed(self):
+        """A context in which tensors of the program's own classes are read without asking those classes."""
+        quiet = getattr(getattr(self.torch, "_C", None), "DisableTorchFunctionSubclass", None)
+        return quiet() if quiet is not None else nullcontext()
 
     def cuda(self):
         """What torch's allocator holds on each GPU that this process has used already."""

@@ -106,6 +106,11 @@ class Walk:
 
         ``own_thread`` is the one thread whose variables are left out: that of an agent.
         """
+        with self.storages.undisturbed():
+            self._walk(named, own_thread)
+        return self
+
+    def _walk(self, named, own_thread):
         begin = self._clock()
         for table in (self.seen, self.queue, self.addresses, self.__dict__):
             self.seen.add(id(table))
@@ -120,7 +125,6 @@ class Walk:
             self._empty(begin)
             if not self.complete:
                 break
-        return self
 
     def _empty(self, begin):
         while self.queue:
@@ -177,10 +181,15 @@ class Walk:
         """A number or a text; small numbers are shared by everyone."""
         if item is None or item is True or item is False or (type(item) is int and -6 < item < 257):
             return
+        if sys.getrefcount(item) > SHARED:  # one text in a thousand places is one text
+            if id(item) in self.seen:
+                return
+            self.seen.add(id(item))
+            scale = 1.0
         nbytes = children.size(item)
         if nbytes >= BIG and type(item) in (str, bytes):
-            if id(item) not in self.seen:
-                self.seen.add(id(item))
+            if id(item) not in self.addresses:
+                self.addresses[id(item)] = nbytes
                 self.add(node, "array", item, id(item), nbytes, scale)
         else:
             self.count(node, nbytes, scale)
@@ -225,8 +234,11 @@ class Walk:
                 self.add(node, kind, item, address, nbytes, scale)
         if owner is not None and type(owner).__name__ == "mmap":
             node.note = node.note or "a mapped file or shared memory"
-        for part in self.storages.objects(item):
-            self.push(node.child("[…]"), part, scale)
+        count, parts = self.storages.objects(item)
+        if parts:
+            node.filled, node.capacity, node.folds = count, count, True
+        for part in parts:
+            self.push(node.child("[…]"), part, scale * count / len(parts))
         gradient = None if self.careful else self.storages.gradient_of(item)
         if gradient is not None:
             self.push(node.child(".grad"), gradient, scale)
@@ -239,33 +251,38 @@ class Walk:
             if type(item) in children.CONTAINERS:
                 return
         elif type(item) is bytearray:
-            node.kind, node.type = node.kind or "array", node.type or "bytearray"
+            node.type = node.type or "bytearray"
             node.medium += int(len(item) * scale)
             return
         else:
             self.count(node, children.size(item), scale)
-        found = children.referents(item)
+        if traits.how == children.CONTAINER:  # its elements are seen already; what a subclass adds is in variables
+            found = [("." + name, value) for name, value in children.attributes(item) or ()]
+        else:
+            found = children.referents(item)
         self.recognise(node, item, found)
-        base = node.base or node
         for word, value in found:
-            if traits.wrapper and word == ".env":
-                inner = self.traits(type(value)).wrapper
-                below = node.child(".env") if inner else base.child(".unwrapped")
-                below.base = base if inner else None
-            elif traits.vector and word == ".venv":
-                inner = self.traits(type(value)).vector
-                below = node.child(".venv") if inner else base
-                below.base = base if inner else below.base
-            elif traits.optimizer and word == ".state":
+            if traits.optimizer and word == ".state":
                 self.optimizer_state(node.child(".state"), value, scale)
-                continue
-            elif node.store and word == "._obs" and type(item).__module__.startswith("rlmem."):
-                below = self.compact(node)
-            elif traits.optimizer and word == ".param_groups":
-                continue  # the parameters have better names in their networks
-            else:
-                below = node.child(word)
-            self.push(below, value, scale, room)
+            elif not (traits.optimizer and word == ".param_groups"):  # parameters have better names in their networks
+                self.push(self.below(node, item, traits, word, value), value, scale, room)
+
+    def below(self, node, item, traits, word, value):
+        """The node of what an object refers to; wrappers are passed over as the program passes over them."""
+        base = node.base or node
+        if traits.wrapper and word == ".env":
+            inner = self.traits(type(value)).wrapper
+            found = node.child(".env") if inner else base.child(".unwrapped")
+            found.base = base if inner else None
+            return found
+        if traits.vector and word == ".venv":
+            inner = self.traits(type(value)).vector
+            found = node.child(".venv") if inner else base
+            found.base = base if inner else found.base
+            return found
+        if node.store and word == "._obs" and type(item).__module__.startswith("rlmem."):
+            return self.compact(node)
+        return node.child(word)
 
     def container(self, node, item, scale, room):
         """A list, table or queue: its own memory, and its elements or a sample of them."""

@@ -91,6 +91,9 @@ def app(context: click.Context) -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Run the command line; every error becomes one line and an exit code."""
+    for name in ("stdout", "stderr"):  # closed by whoever started us: what is said goes nowhere
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
     # A terminal that cannot show "◄" or a file name that is not text should not end a plan.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")

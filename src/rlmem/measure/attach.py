@@ -40,27 +40,22 @@ def preload(env: Mapping[str, str]) -> dict[str, str]:
 
 def sockets(process: Process, *, root: str = proc.PROC) -> list[str]:
     """Where the agent of a process may listen: in our own folders, and in those a container shows it."""
-    status = proc.read(f"{root}/{process.pid}/status") or b""
-    inside = next((line.split()[-1].decode() for line in status.splitlines() if line.startswith(b"NSpid:")), None)
-    user = next(
-        (line.split()[1].decode() for line in status.splitlines() if line.startswith(b"Uid:")), str(os.getuid())
-    )
+    lines = (proc.read(f"{root}/{process.pid}/status") or b"").splitlines()
+    inside = next((os.fsdecode(line.split()[-1]) for line in lines if line.startswith(b"NSpid:")), str(process.pid))
+    user = next((os.fsdecode(line.split()[1]) for line in lines if line.startswith(b"Uid:")), str(os.getuid()))
     environment = (proc.read(f"{root}/{process.pid}/environ") or b"").split(b"\0")
-    runtime = next((item[16:].decode() for item in environment if item.startswith(b"XDG_RUNTIME_DIR=")), None)
-    folders = [f"/tmp/rlmem-{user}", *([f"{runtime}/rlmem"] if runtime else [])]
-    numbers = dict.fromkeys((str(process.pid), inside or str(process.pid)))
-    names = [f"{number}-{process.start}.sock" for number in numbers]
-    return [
-        f"{prefix}{folder}/{name}"
-        for folder in folders
-        for name in names
-        for prefix in ("", f"{root}/{process.pid}/root")
-    ]
+    theirs = (os.fsdecode(item[16:]) for item in environment if item.startswith(b"XDG_RUNTIME_DIR="))
+    # A program may have written over its environment (setproctitle); then it is probably ours.
+    runtimes = dict.fromkeys(path for path in (*theirs, os.environ.get("XDG_RUNTIME_DIR")) if path)
+    folders = [f"/tmp/rlmem-{user}", *(f"{path}/rlmem" for path in runtimes)]
+    names = [f"{number}-{process.start}.sock" for number in dict.fromkeys((str(process.pid), inside))]
+    prefixes = ("", f"{root}/{process.pid}/root")
+    return [f"{prefix}{folder}/{name}" for folder in folders for name in names for prefix in prefixes]
 
 
 def agent_socket(process: Process) -> str | None:
     """The socket of a process's agent, if one listens."""
-    return next((path for path in sockets(process) if len(path) < 108 and _is_there(path)), None)
+    return next((path for path in sockets(process) if len(os.fsencode(path)) < 108 and _is_there(path)), None)
 
 
 def _is_there(path: str) -> bool:
@@ -132,7 +127,7 @@ def inject(process: Process) -> None:
     """Start an agent through ``sys.remote_exec`` (Python 3.14 and newer, the same release on both sides)."""
     if not hasattr(sys, "remote_exec"):
         raise NoAgent("sys.remote_exec needs Python 3.14 or newer on both sides")
-    place = server.folder()
+    place = next(iter(server.folders()), None)
     if place is None:
         raise NoAgent("there is no folder of this user's alone to put the agent's start in")
     # Kept: a program that is asleep comes to it later. Python runs a script's text, which does not know its file.

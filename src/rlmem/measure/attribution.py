@@ -140,12 +140,28 @@ def attribute(
             index += 1
         at = index
     resident = [int(each) for each in held]
+    rows = _without_overlaps(rows, spans)
     _claim(left, rows, resident)
     portions = tuple(Portion(name=name, resident_bytes=int(left[name])) for name in CLASSES if int(left[name]) > 0)
     holdings = tuple(holding for row, each in zip(rows, resident, strict=True) for holding in _holdings(row, each))
     named = sum(resident)
     unexplained = round(total) - named - sum(portion.resident_bytes for portion in portions)
     return holdings, portions, unexplained
+
+
+def _without_overlaps(
+    rows: Sequence[Mapping[str, Any]], spans: Sequence[tuple[int, int, int]]
+) -> list[Mapping[str, Any]]:
+    """Rows less what lies in another's storage: a tensor over a part of an array has nothing of its own."""
+    own = [0] * len(rows)
+    for start, end, index in spans:
+        own[index] += end - start
+    return [
+        {**row, "nbytes": max(0, row["nbytes"] - (row["covered"] - each)), "covered": each}
+        if each < row["covered"]
+        else row
+        for row, each in zip(rows, own, strict=True)
+    ]
 
 
 def _claim(left: dict[str, float], rows: Sequence[Mapping[str, Any]], resident: list[int]) -> None:

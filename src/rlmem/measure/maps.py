@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os.path
 import re
-from collections.abc import Iterable, Sequence
+import struct
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from rlmem.units import KIB, MIB
@@ -20,6 +21,9 @@ ARENA_BYTES = 64 * MIB
 #: A guard beneath a thread's stack is this large at most.
 GUARD_BYTES = 64 * KIB
 _LINE = re.compile(r"^([0-9a-f]+)-([0-9a-f]+) (\S{4}) ([0-9a-f]+) (\S+) (\d+) *(.*)$")
+#: Taken for a library's where its file cannot be read.
+ZEROED_BYTES = 256 * KIB
+PAGE = 4096
 _LIBRARY = re.compile(r"\.so(\.[0-9.]+)?( \(deleted\))?$")
 _GPU = ("/dev/nvidia", "/dev/dri/", "/dev/kfd", "/dev/mali", "anon_inode:[amdgpu")
 
@@ -34,6 +38,7 @@ class Mapping:
     path: str = ""
     inode: int = 0
     kind: str = UNKNOWN
+    after_library: bool = False  # begins where a library's own part of a mapping ended
 
     @property
     def nbytes(self) -> int:
@@ -59,6 +64,45 @@ def parse_maps(text: str) -> tuple[Mapping, ...]:
             start, end, perms, _, _, inode, path = match.groups()
             found.append(Mapping(start=int(start, 16), end=int(end, 16), perms=perms, path=path, inode=int(inode)))
     return tuple(found)
+
+
+def split_zeroed(mappings: Sequence[Mapping], zeroed: Callable[[str], int | None]) -> tuple[Mapping, ...]:
+    """Anonymous memory after a library's data, cut where the library's own part of it ends.
+
+    The kernel joins it with whatever is mapped beside it. ``zeroed`` says how many bytes of a library's last segment are
+    not in its file; None where that is not known, and then little is taken to be.
+    """
+    found: list[Mapping] = []
+    for mapping in mappings:
+        before = found[-1] if found else None
+        follows = before is not None and before.end == mapping.start and "w" in before.perms
+        if before is None or not follows or mapping.path or not _is_library(before.path):
+            found.append(mapping)
+            continue
+        known = zeroed(before.path)
+        nbytes = min(-(-(known if known is not None else ZEROED_BYTES) // PAGE) * PAGE, mapping.nbytes)
+        if 0 < nbytes < mapping.nbytes:
+            found.append(replace(mapping, end=mapping.start + nbytes))
+            found.append(replace(mapping, start=mapping.start + nbytes, after_library=True))
+        else:
+            found.append(replace(mapping, after_library=not nbytes))
+    return tuple(found)
+
+
+def zeroed_bytes(data: bytes) -> int | None:
+    """How many bytes of a 64-bit ELF file's last segment in memory are zeros that the file does not hold."""
+    if len(data) < 64 or data[:5] != b"\x7fELF\x02":
+        return None
+    (table,) = struct.unpack_from("<Q", data, 32)
+    size, count = struct.unpack_from("<HH", data, 54)
+    if table + size * count > len(data):
+        return None
+    found = 0
+    for index in range(count):
+        kind, _, _, _, _, in_file, in_memory, _ = struct.unpack_from("<IIQQQQQQ", data, table + index * size)
+        if kind == 1 and in_memory > in_file:
+            found = in_memory - in_file
+    return found
 
 
 def classify(
@@ -101,14 +145,13 @@ def _by_name(mapping: Mapping) -> str | None:
         return SHARED
     if path.startswith("["):
         return KERNEL
-    is_library = "x" in mapping.perms or bool(_LIBRARY.search(path)) or _is_program(path)
-    if is_library:
+    if "x" in mapping.perms or _is_library(path):
         return LIBRARY_DATA if "w" in mapping.perms else LIBRARY_CODE
     return FILES
 
 
-def _is_program(path: str) -> bool:
-    return os.path.basename(path).startswith("python") and "/bin/" in path
+def _is_library(path: str) -> bool:
+    return bool(_LIBRARY.search(path)) or (os.path.basename(path).startswith("python") and "/bin/" in path)
 
 
 def _by_place(
@@ -132,12 +175,7 @@ def _by_place(
         if whole or (rest and after is not None and after.end - mapping.start == ARENA_BYTES):
             return ARENAS
     # What a library's variables start as zero in (.bss) follows its file.
-    if (
-        before is not None
-        and before.end == mapping.start
-        and before.kind == LIBRARY_DATA
-        and mapping.nbytes <= 64 * MIB
-    ):
+    if before is not None and before.end == mapping.start and before.kind == LIBRARY_DATA and not mapping.after_library:
         return LIBRARY_DATA
     return UNKNOWN
 

@@ -14,11 +14,12 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import TypeAlias
 
 from rlmem.agent import proc
 from rlmem.holdings import PAGE_METHODS
-from rlmem.measure.maps import Mapping, parse_maps
+from rlmem.measure.maps import Mapping, parse_maps, split_zeroed, zeroed_bytes
 
 _SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
 _IS_PRESENT, _IS_ZEROS = 1 << 3, 1 << 5
@@ -59,9 +60,11 @@ def read_pages(pid: int, *, root: str = proc.PROC, methods: Sequence[str] = PAGE
     text = proc.read(f"{root}/{pid}/maps")
     if not text:
         return None
-    mappings = parse_maps(text.decode("utf-8", "replace"))
+    whole = parse_maps(text.decode("utf-8", "replace"))
+    # The kernel's own sizes are those of whole mappings, and the classic way needs them.
+    split = split_zeroed(whole, lambda path: _zeroed(f"{root}/{pid}/root{path}"))
     notes = []
-    for method, read in (("pagemap-scan", _scan), ("pagemap", _list)):
+    for method, read, mappings in (("pagemap-scan", _scan, split), ("pagemap", _list, whole)):
         if method not in methods:
             continue
         try:
@@ -76,6 +79,15 @@ def read_pages(pid: int, *, root: str = proc.PROC, methods: Sequence[str] = PAGE
         )
         return Pages(method=method, mappings=mappings, ranges=ranges, resident=resident, notes=tuple(notes))
     return from_smaps(pid, root=root, notes=tuple(notes)) if "smaps" in methods else None
+
+
+@lru_cache(maxsize=4096)
+def _zeroed(path: str) -> int | None:
+    try:
+        with open(path, "rb") as file:
+            return zeroed_bytes(file.read(4096))
+    except OSError:
+        return None
 
 
 def _scan(_pid: int, handle: int, mappings: Sequence[Mapping], _root: str) -> Listed:

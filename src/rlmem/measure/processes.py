@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from rlmem.agent import proc
+from rlmem.agent.children import printable
 from rlmem.errors import AnalysisError, UsageError
 
 
@@ -46,7 +47,7 @@ def read_process(pid: int, *, root: str = proc.PROC) -> Process | None:
         start=int(words[19]),
         parent=int(words[1]),
         state=words[0].decode("ascii", "replace"),
-        command=proc.command(pid, root) or f"[{name}]",
+        command=printable(proc.command(pid, root)) or f"[{printable(name)}]",
         threads=int(words[17]),
     )
 
@@ -78,14 +79,24 @@ def every(*, root: str = proc.PROC) -> tuple[Process, ...]:
 
 
 def by_name(text: str, *, root: str = proc.PROC) -> tuple[Process, ...]:
-    """Processes whose command holds a text, without ourselves and our parents; children of a match are not repeated."""
+    """Processes whose command holds a text; children of a match are not repeated.
+
+    Left out are ourselves, our parents, and any other rlmem: 'rlmem run -- python train.py' is not train.py.
+    """
     processes = {process.pid: process for process in every(root=root)}
     own, pid = set(), os.getpid()
     while pid in processes:
         own.add(pid)
         pid = processes[pid].parent
+    own |= {pid for pid, each in processes.items() if _is_rlmem(each.command)}
     found = {pid: each for pid, each in processes.items() if text in each.command and pid not in own}
     return tuple(each for each in found.values() if each.parent not in found)
+
+
+def _is_rlmem(command: str) -> bool:
+    words = command.split()
+    programs = [os.path.basename(word) for word in words[:2]]
+    return "rlmem" in programs or words[1:3] == ["-m", "rlmem"]
 
 
 def descendants(pid: int, *, root: str = proc.PROC) -> tuple[Process, ...]:

@@ -30,6 +30,8 @@ from rlmem.units import MIB
 #: A command stopped with Ctrl-Z is noticed after so long; its end is noticed at once.
 STOP_SECONDS = 0.25
 KILL_SECONDS = 10.0
+#: Signals that mean something to the command and nothing to rlmem.
+PASSED_ON = (signal.SIGUSR1, signal.SIGUSR2, signal.SIGALRM, signal.SIGQUIT)
 
 
 class CommandError(UsageError):
@@ -169,13 +171,19 @@ class Foreground:
 
     def _take_signals(self) -> None:
         if threading.current_thread() is threading.main_thread():
-            self._before = {n: old for n in SIGNALS if (old := signal.getsignal(n)) not in {None, signal.SIG_IGN}}
+            wanted = (*SIGNALS, *PASSED_ON)
+            self._before = {n: old for n in wanted if (old := signal.getsignal(n)) not in {None, signal.SIG_IGN}}
             for number in self._before:
-                signal.signal(number, self._hand_on)
+                signal.signal(number, self._pass_on if number in PASSED_ON else self._hand_on)
             self._before[signal.SIGTTOU] = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
         if self._terminal is not None:
             with suppress(termios.error):
                 self._modes = termios.tcgetattr(self._terminal)
+
+    def _pass_on(self, number: int, _frame: FrameType | None) -> None:
+        """To the command itself, as a batch system means it; it does not ask anybody to end."""
+        with suppress(ProcessLookupError):
+            os.kill(self.pid, number)
 
     def _hand_on(self, number: int, _frame: FrameType | None) -> None:
         self.signals.append(number)

@@ -151,8 +151,12 @@ def find_cause(
         nbytes = stopped_for.limit if stopped_for.what == "RAM" else None
         return PostMortem(kind="limit", cause=cause, limit_bytes=nbytes, limit_name=stopped_for.name)
     memory = [death for death in deaths if death.memory]
-    if kills and returncode:  # a worker that was killed may end its parent with an error of its own
-        where = kills[0]
+    # A worker that was killed may end its parent with an error of its own, so a kill in the command's own cgroups counts
+    # with any error. The machine's counter counts everybody's.
+    own = [where for where in kills if where != "machine"]
+    was_killed = returncode in KILLED_EXITS
+    if (own and returncode and (was_killed or returncode > 0)) or (kills and was_killed):
+        where = (own or kills)[0]
         found = smallest(each for each in limits if each.detail.startswith(where))
         nbytes = found.nbytes if found else limit
         place = "the machine" if where == "machine" else f"cgroup {where}"

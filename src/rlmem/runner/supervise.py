@@ -222,13 +222,15 @@ class Supervision:
     def _look(self, look: Look) -> bool:
         """Take one moment; whether owners were asked for out of turn, so that the next look should come soon."""
         try:
-            moment = look.sample()
+            return self._taken(look.sample(), look)
         except Exception as error:  # whatever fails here is ours and must not end the run
             text = str(error) if isinstance(error, RlmemError) else f"{type(error).__name__}: {error}"
             if text != self._problem and not self._process.wait(2 * TICK_SECONDS):  # it may be ending
                 self._problem = text
                 self._say("problem", f"cannot look at it: {text}")
             return False
+
+    def _taken(self, moment: Moment, look: Look) -> bool:
         pids = self._process.tree.refresh()
         self._rss = self._tree_rss()
         self._alone = self._alone and len(pids) <= 1
@@ -244,7 +246,8 @@ class Supervision:
         for alarm in alarms:
             self._tell(alarm)
         if not self._told and moment.holdings:
-            self._say("warn", self._owners())
+            if owners := self._owners():
+                self._say("warn", owners)
             self._told = True
         # An interpreter that is just starting cannot answer yet; the larger it has grown since, the more there is to ask.
         wanted = bool(alarms) or moment.tree_bytes > NEWS * self._named_bytes

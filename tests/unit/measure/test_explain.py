@@ -262,7 +262,7 @@ def test_a_folder_somebody_else_may_enter_is_not_used(tmp_path: Path, monkeypatc
     place.mkdir(mode=0o777)
     place.chmod(0o777)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
-    assert server.folder() != str(place)
+    assert str(place) not in server.folders()
 
 
 def test_the_agent_answers_nonsense_with_an_error_and_lives_on(start: Start) -> None:
@@ -369,3 +369,78 @@ def test_remote_exec_puts_an_agent_there(start: Start) -> None:
     assert found.way == "remote-exec"
     assert "buffer.states" in {each.path for each in found.holdings}
     assert explain_process(child.pid).way == "agent"
+
+
+def test_a_program_run_by_rlmem_is_found_and_not_rlmem(start: Start, tmp_path: Path) -> None:
+    name = str(tmp_path / "träin.py")
+    wrapper = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)", "--", name])
+    try:
+        child = start()
+        found = {each.pid for each in processes.by_name(name)}
+        assert found == {wrapper.pid, child.pid}
+        assert not processes._is_rlmem(f"python {name}")
+        assert processes._is_rlmem(f"/usr/bin/python3 -m rlmem run -- python {name}")
+        assert processes._is_rlmem(f"/home/me/venv/bin/python /home/me/venv/bin/rlmem run -- python {name}")
+    finally:
+        wrapper.kill()
+        wrapper.wait()
+
+
+LOCKED = PROGRAM.replace(
+    "self.capacity, self.size = 1000, 250",
+    "import multiprocessing as mp; self.capacity, self.size = 1000, mp.Value('i', 250, lock=mp.Lock())",
+)
+
+
+def test_a_lock_the_program_holds_is_not_waited_for(start: Start) -> None:
+    child = start("\nwith buffer.size.get_lock():\n    while True: time.sleep(0.005)", program=LOCKED)
+    found = explain_process(child.pid)
+    states = next(each for each in found.holdings if each.path == "buffer.states")
+    assert (found.way, states.filled, states.capacity) == ("agent", 250, 1000)
+    assert explain_process(child.pid).way == "agent"
+
+
+@pytest.mark.parametrize("hook", ["sys.setprofile", "sys.settrace"])
+def test_a_profiled_program_keeps_its_variables(start: Start, hook: str) -> None:
+    then = f"""
+def look(frame, event, arg):
+    for _ in range(200): pass
+    return None
+def add(a, b):
+    total = a + b
+    return total + a - b
+{hook}(look)
+while True: add(1, 2)
+"""
+    child = start(then)
+    for _ in range(10):
+        explain_process(child.pid)
+    assert child.poll() is None
+
+
+def test_a_huge_table_takes_no_longer_than_the_limit(start: Start) -> None:
+    then = "import collections; d = collections.defaultdict(list, ((n, n) for n in range(600_000)))\n" + BUSY
+    child = start(then)
+    deadline = time.monotonic() + 20
+    while "d" not in (held := {each.path: each for each in explain_process(child.pid).holdings}):
+        assert time.monotonic() < deadline
+    assert held["d"].filled == 600_000
+    assert held["d"].estimated
+
+
+def test_a_program_that_closed_all_files_keeps_its_own(start: Start, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    then = f"""
+import os
+os.closerange(3, 64)
+logs = [open({str(log)!r} + str(n), "w") for n in range(4)]
+if os.fork() == 0:
+    for file in logs: file.write("child"); file.flush()
+    os._exit(0)
+os.wait(); print("waited", flush=True); time.sleep(60)
+"""
+    child = start(then)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "waited\n"
+    assert [Path(f"{log}{n}").read_text() for n in range(4)] == ["child"] * 4
+    assert explain_process(child.pid).pages_from == "pagemap-scan"

@@ -18,6 +18,8 @@ from rlmem.measure.maps import (
     UNKNOWN,
     classify,
     parse_maps,
+    split_zeroed,
+    zeroed_bytes,
 )
 
 MIB = 1 << 20
@@ -78,6 +80,27 @@ def test_zeroed_variables_follow_their_library() -> None:
     start = 0x7F0000000000
     library = line(start, start + 4096, "rw-p", "/usr/lib/libtorch.so")
     assert kinds(library, line(start + 4096, start + MIB)) == [LIBRARY_DATA, LIBRARY_DATA]
+
+
+def test_what_lies_behind_a_librarys_zeroed_variables_is_not_its_own() -> None:
+    start = 0x7F0000000000
+    library = line(start, start + 4096, "rw-p", "/usr/lib/libtorch.so")
+    found = parse_maps("\n".join((library, line(start + 4096, start + 64 * MIB))))
+    cut = classify(split_zeroed(found, lambda _: 5000))
+    assert [(each.nbytes, each.kind) for each in cut[1:]] == [(8192, LIBRARY_DATA), (64 * MIB - 12288, UNKNOWN)]
+    assert [each.kind for each in classify(split_zeroed(found, lambda _: 0))] == [LIBRARY_DATA, UNKNOWN]
+    assert [each.kind for each in classify(split_zeroed(found, lambda _: None))] == [
+        LIBRARY_DATA,
+        LIBRARY_DATA,
+        UNKNOWN,
+    ]
+
+
+def test_an_elf_file_says_how_many_zeros_it_leaves_out() -> None:
+    with open("/proc/self/exe", "rb") as file:
+        assert zeroed_bytes(file.read(4096)) is not None
+    assert zeroed_bytes(b"\x7fELF\x02") is None
+    assert zeroed_bytes(b"#!/bin/sh" * 20) is None
 
 
 def test_lines_that_are_no_mappings_are_left_out() -> None:
