@@ -7,18 +7,21 @@ that is not Python's. Containers are copied in one step or read by position, as 
 import collections
 import functools
 import gc
-import sys
 import types
 from itertools import islice
 
 #: Containers longer than this are looked at in samples: SAMPLE_RUNS stretches of SAMPLE_LENGTH neighbours.
 LONG = 1024
 SAMPLE_RUNS, SAMPLE_LENGTH = 4, 16
+#: Of a table, entries further back than this are not looked at.
+FURTHEST = 200_000
 #: Elements of a longer list than this share one name, ``losses[…]``.
 INDEXED = 16
 #: Values that hold nothing worth a name.
 PLAIN = (int, float, complex, bool, type(None), str, bytes, type(Ellipsis), range, slice, types.CodeType)
 CONTAINERS = (list, tuple, dict, set, frozenset, collections.deque)
+#: Types that know their own size in bytes.
+SIZED = (*CONTAINERS, str, bytes, bytearray, int, float)
 #: Things of the interpreter and of libraries that lead everywhere and hold nothing of the program's.
 _SKIPPED = (type, types.ModuleType, types.BuiltinFunctionType, types.FrameType, property, staticmethod, classmethod)
 _SKIPPED_MODULES = frozenset(
@@ -156,7 +159,9 @@ def _table(item, count, room):
 def _some(item, wanted):
     for _ in range(3):
         try:
-            return list(islice(dict.items(item).__iter__(), wanted))
+            # Spread over the first part, which takes a few ms: to step over millions of entries would take too long.
+            reach = min(dict.__len__(item), FURTHEST)
+            return list(islice(dict.items(item).__iter__(), 0, reach, max(1, reach // max(wanted, 1))))[:wanted]
         except RuntimeError:
             continue
     return []
@@ -227,10 +232,11 @@ def _cell(cell):
 
 
 def size(item):
-    """Bytes of an object itself, without what it refers to; containers of Python's own are asked, others are taken at their least."""
+    """Bytes of an object itself, without what it refers to: by Python's own types, or the least of its type."""
     kind = type(item)
-    if kind in (list, dict, set, frozenset, tuple, str, bytes, bytearray, int, float) or kind is collections.deque:
-        return (sys.getsizeof(item) + 15) & -16
+    for base in SIZED:
+        if issubclass(kind, base):
+            return (base.__sizeof__(item) + 16 + 15) & -16 if base in CONTAINERS else (base.__sizeof__(item) + 15) & -16
     return (max(kind.__basicsize__, 16) + 16 + 15) & -16
 
 
