@@ -19,7 +19,7 @@ from rlmem.watch.watching import Target, Watching
 _STYLES = {"good": "bold green", "warn": "bold yellow", "bad": "bold red", "plain": "bold cyan"}
 PLOT_HEIGHT = 8
 #: In samples: how often the picture is drawn, and of these how often the plot. Drawing costs more than looking.
-DRAW_EVERY, PLOT_EVERY = 2, 5
+DRAW_EVERY, PLOT_EVERY = 3, 4
 
 
 class Dashboard(App[None]):
@@ -81,7 +81,7 @@ class Dashboard(App[None]):
             samples += 1
             due = max(due + self._interval, time.monotonic())
             while not worker.is_cancelled and time.monotonic() < due:
-                time.sleep(min(0.1, max(0.0, due - time.monotonic())))
+                time.sleep(min(0.25, max(0.0, due - time.monotonic())))
         if not worker.is_cancelled and self.watching.is_over:
             self.call_from_thread(self.exit)
 
