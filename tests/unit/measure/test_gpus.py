@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlmem.measure.gpus import Gpu, amd_gpus, nvml_gpus, read_gpus
+from rlmem.measure.gpus import Gpu, amd_gpus, amd_process, nvml_gpus, nvml_process, read_gpus
 
 
 class Nvml:
@@ -101,3 +101,34 @@ def test_a_machine_without_gpus_has_none(tmp_path: Path) -> None:
 
 def test_this_machine_can_be_asked() -> None:
     assert all(gpu.total_bytes > 0 for gpu in read_gpus())
+
+
+class Running(Nvml):
+    """Cards on which processes run."""
+
+    def __init__(self, *cards: tuple[str | bytes, int, int] | None, running: dict[int, int | None]) -> None:
+        super().__init__(*cards)
+        self.running = running
+
+    def nvmlDeviceGetComputeRunningProcesses(self, handle: object) -> list[SimpleNamespace]:  # noqa: N802
+        return [SimpleNamespace(pid=pid, usedGpuMemory=used) for pid, used in self.running.items()]
+
+
+def test_a_process_has_what_nvidias_driver_counts_for_it() -> None:
+    nvml = Running(("NVIDIA L4", 100, 60), ("NVIDIA L4", 100, 60), None, running={7: 30, 8: None})
+    assert nvml_process(nvml, 7) == {"NVIDIA L4": 30, "NVIDIA L4 #1": 30}
+    assert nvml_process(nvml, 8) == {}
+    assert nvml_process(nvml, 9) == {}
+    assert nvml_process(Nvml(driver=False), 7) == {}
+
+
+def test_a_process_has_what_amds_driver_says_of_its_open_files(tmp_path: Path) -> None:
+    folder = tmp_path / "proc/7/fdinfo"
+    folder.mkdir(parents=True)
+    text = "pos:\t0\ndrm-driver:\tamdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t{}\ndrm-memory-vram:\t{} KiB\n"
+    (folder / "3").write_text(text.format(11, 2048))
+    (folder / "4").write_text(text.format(11, 2048))  # the same client, opened twice
+    (folder / "5").write_text(text.format(12, 1024))
+    (folder / "6").write_text("pos:\t0\nflags:\t02\n")
+    assert amd_process(7, tmp_path) == {"AMD GPU (0000:03:00.0)": 3 << 20}
+    assert amd_process(8, tmp_path) == {}
