@@ -29,6 +29,7 @@ class Pacer:
         self._share = SHARES[kind] / min(1.0, interval_s)
         self._least, self._interval, self._cpu = least, interval_s, cpu
         self._next = -math.inf
+        self._is_first = True
 
     def is_due(self, now: float) -> bool:
         """Whether enough time has passed for what the last time cost."""
@@ -45,9 +46,10 @@ class Pacer:
 
     @contextmanager
     def work(self, now: float) -> Iterator[None]:
-        """Measure the work done within."""
+        """Measure the work done within. The first time includes imports and a driver's start, and sets no pace."""
         begin = self._cpu()
         try:
             yield
         finally:
-            self.spend(now, self._cpu() - begin)
+            self.spend(now, 0.0 if self._is_first else self._cpu() - begin)
+            self._is_first = False
