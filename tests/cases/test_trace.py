@@ -159,7 +159,7 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
         pytest.param(IMAGES, 0.05, id="images"),
         pytest.param(SUBPROC, 0.05, id="subproc"),
         pytest.param(OWN, 0.05, id="own"),
-        pytest.param(COMPACT, 0.04, id="compact"),
+        pytest.param(COMPACT, 0.04, id="compact", marks=pytest.mark.long),
         pytest.param(CODED, 0.04, id="coded", marks=pytest.mark.long),
     ],
 )
@@ -236,6 +236,7 @@ MaskablePPO("MlpPolicy", InvalidActionEnvDiscrete(dim=20, n_invalid_actions=10),
     assert run.facts["rehearsal"]["reached"]["n_steps"] == 64
 
 
+@pytest.mark.long
 def test_versions_and_sizes_are_those_of_the_named_interpreter(tmp_path: Path) -> None:
     old = Path(sys.prefix) / "sb3-2.7.0" / "bin" / "python"
     if not old.exists():

@@ -105,6 +105,7 @@ def test_sb3_arrays_and_parameters_are_exact_and_the_update_peaks_where_predicte
     assert expected.low_bytes * 0.98 <= measured <= expected.high_bytes * 1.02
 
 
+@pytest.mark.long
 def test_exact_arithmetic_is_within_three_percent_when_malloc_returns_what_is_freed() -> None:
     case = {**CASES["ppo on stacked frames"], "batch_size": 2048}
     ledger = predicted(spec_of(case))
@@ -132,6 +133,7 @@ def test_worker_processes_add_what_is_predicted_in_proportional_size() -> None:
     assert workers == pytest.approx(private, rel=0.10)
 
 
+@pytest.mark.long
 def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
     old = next(Path(sys.prefix, "sb3-2.7.0").glob("lib/python*/site-packages"), None)
     if old is None:

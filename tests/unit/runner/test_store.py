@@ -266,9 +266,8 @@ with open_store(write=True) as store:
         assert [len(store.points(run.id)) for run in store.runs()] == [25] * 4
 
 
-def test_a_writer_that_never_ends_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUSY_SECONDS", 0.1)
-    with open_store(write=True) as store:
+def test_a_writer_that_never_ends_is_named() -> None:
+    with open_store(write=True, busy_s=0.1) as store:
         other = sqlite3.connect(store.path, isolation_level=None)
         other.execute("BEGIN IMMEDIATE")
         with pytest.raises(AnalysisError, match="another rlmem has been writing"):
