@@ -31,5 +31,7 @@ def test_the_difference_names_what_grew() -> None:
 
 
 def test_two_alike_differ_by_little() -> None:
+    snapshot()  # what the walk itself needs is there from now on
     first = snapshot()
-    assert sum(each.nbytes for each in snapshot() - first) < 8_000_000
+    change = sum(each.nbytes for each in snapshot() - first)
+    assert abs(change) < 8_000_000 + 0.1 * first.rss_bytes
