@@ -173,7 +173,8 @@ def test_a_loop_that_does_not_take_the_wish_is_stopped_from_outside(tmp_path: Pa
     ]
     done, document = under_rlmem(tmp_path, options, str(path), "1000")
     assert document["status"] == "stopped", done.stderr
-    assert "not taken by the training loop within 2 s" in done.stderr
+    assert "stopping it" in done.stderr  # it may be too busy with its memory to hear of the wish at all
+    assert not list((tmp_path / "c").glob("step-*"))
 
 
 def test_a_checkpoint_of_a_200_mb_buffer_takes_no_second_one(tmp_path: Path) -> None:
