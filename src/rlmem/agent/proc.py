@@ -45,10 +45,20 @@ def rss(pid="self", root=PROC):
     return int(text.split()[1]) * PAGE if text else 0
 
 
+#: Places of the words of ``stat`` after the command's name.
+STATE, PARENT, USER_TICKS, SYSTEM_TICKS, THREADS, START = 0, 1, 11, 12, 17, 19
+
+
+def stat(pid="self", root=PROC):
+    """The words of ``stat`` after the command's name, which may itself hold spaces and brackets; ``None`` when it is gone."""
+    words = (read(f"{root}/{pid}/stat") or b"").rpartition(b")")[2].split()
+    return words if len(words) > START else None
+
+
 def parent(pid, root=PROC):
     """A process's parent; ``None`` when it is gone."""
-    text = read(f"{root}/{pid}/stat")
-    return int(text.rsplit(b")", 1)[1].split()[1]) if text else None
+    words = stat(pid, root)
+    return int(words[PARENT]) if words else None
 
 
 def command(pid, root=PROC):

@@ -14,6 +14,8 @@ import struct
 import sys
 import threading
 
+from . import proc
+
 #: What can be asked: the function that answers, in a module of this package that is loaded when it is first needed.
 HANDLERS = {
     "hello": "server:hello",
@@ -48,21 +50,16 @@ def folders():
     return found
 
 
-def start_time(pid="self"):
-    """Clock ticks after boot at which a process began."""
-    with open("/proc/%s/stat" % pid, "rb") as file:
-        return int(file.read().rpartition(b")")[2].split()[19])
-
-
 def start():
     """Open the socket and begin to listen; once in a process. Whether there is an agent now."""
     if _state["pid"] == os.getpid():
         return True
-    if not hasattr(socket, "AF_UNIX"):
+    words = proc.stat()
+    if words is None or not hasattr(socket, "AF_UNIX"):
         return False
     ear = path = None
     for place in folders():
-        path = os.path.join(place, "%d-%d.sock" % (os.getpid(), start_time()))
+        path = os.path.join(place, "%d-%d.sock" % (os.getpid(), int(words[proc.START])))
         try:
             tidy(place)
             if os.path.exists(path):
@@ -236,8 +233,6 @@ def phase(request):
 def trim(request):
     """Ask the C library to hand free memory back; how much resident memory that gave."""
     import ctypes
-
-    from . import proc
 
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim"):

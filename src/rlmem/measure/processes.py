@@ -35,20 +35,17 @@ class Process:
 
 def read_process(pid: int, *, root: str = proc.PROC) -> Process | None:
     """A process as it is now; None when it is gone."""
-    text = proc.read(f"{root}/{pid}/stat")
-    if not text:
+    words = proc.stat(pid, root)
+    if words is None:
         return None
-    name = text.partition(b"(")[2].rpartition(b")")[0].decode("utf-8", "replace")
-    words = text.rpartition(b")")[2].split()
-    if len(words) <= 19:
-        return None
+    name = (proc.read(f"{root}/{pid}/comm") or b"?").decode("utf-8", "replace").strip()
     return Process(
         pid=pid,
-        start=int(words[19]),
-        parent=int(words[1]),
-        state=words[0].decode("ascii", "replace"),
+        start=int(words[proc.START]),
+        parent=int(words[proc.PARENT]),
+        state=words[proc.STATE].decode("ascii", "replace"),
         command=printable(proc.command(pid, root)) or f"[{printable(name)}]",
-        threads=int(words[17]),
+        threads=int(words[proc.THREADS]),
     )
 
 

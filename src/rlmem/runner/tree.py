@@ -39,9 +39,10 @@ class Stat:
 
 def read_stat(pid: int, root: str = proc.PROC) -> Stat | None:
     """A process's parent and start time; None when it is gone."""
-    text = proc.read(f"{root}/{pid}/stat")
-    words = text.rpartition(b")")[2].split() if text else []  # a command may hold spaces and brackets
-    return Stat(state=words[0].decode(), parent=int(words[1]), start=int(words[19])) if len(words) > 19 else None
+    words = proc.stat(pid, root)
+    if words is None:
+        return None
+    return Stat(state=words[proc.STATE].decode(), parent=int(words[proc.PARENT]), start=int(words[proc.START]))
 
 
 class Tree:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlmem.agent import proc
-from rlmem.runner.sampler import Pages, Reading
+from rlmem.runner.sampler import Pages, Reading, read_pages
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -37,19 +37,17 @@ class Member:
 
 def read_member(pid: int, root: str = proc.PROC) -> Member | None:
     """A process from ``stat`` and ``statm``; None when it is gone, a zombie or the kernel's own."""
-    text, memory = proc.read(f"{root}/{pid}/stat"), (proc.read(f"{root}/{pid}/statm") or b"").split()
-    words = text.rpartition(b")")[2].split() if text else []  # a command may hold spaces and brackets
-    if len(words) < 20 or words[0] in {b"Z", b"X", b"x"} or len(memory) < 3 or memory[1] == b"0":
+    words, pages = proc.stat(pid, root), read_pages(pid, root)
+    if words is None or pages is None or words[proc.STATE] in {b"Z", b"X", b"x"}:
         return None
-    resident, shared = int(memory[1]) * proc.PAGE, int(memory[2]) * proc.PAGE
     return Member(
         pid=pid,
-        start=int(words[19]),
-        parent=int(words[1]),
-        state=words[0].decode("ascii", "replace"),
-        cpu_s=(int(words[11]) + int(words[12])) / _TICKS,
-        threads=int(words[17]),
-        pages=Pages(anonymous=max(0, resident - shared), shared=min(shared, resident)),
+        start=int(words[proc.START]),
+        parent=int(words[proc.PARENT]),
+        state=words[proc.STATE].decode("ascii", "replace"),
+        cpu_s=(int(words[proc.USER_TICKS]) + int(words[proc.SYSTEM_TICKS])) / _TICKS,
+        threads=int(words[proc.THREADS]),
+        pages=pages,
     )
 
 
