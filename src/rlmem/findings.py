@@ -5,13 +5,32 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.edits import Fix
+
 #: error: the run will not work as described; warning: memory wasted or at risk; info: good to know, nothing wrong.
 SEVERITIES = ("error", "warning", "info")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """Where in a file: lines and columns count from 1, columns in characters; ``cell`` is a notebook's, from 1."""
+
+    path: str
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    cell: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """One rule's word on one run; ``saves_bytes`` is a difference of two plans, ``None`` when nothing is saved."""
+    """One rule's word on one subject: a plan, a script, a running process.
+
+    ``saves_bytes`` is what the remedy saves at the peak, as a difference of two plans where there are plans.
+    ``costs_bytes`` is what the mistake costs as things are: in all, or for every ``costs_per`` (step, worker, episode).
+    Both are ``None`` when they are not known. A field or a component is a ``location``, a line of a file a ``place``.
+    """
 
     code: str
     name: str
@@ -21,3 +40,7 @@ class Finding:
     location: str | None = None
     remedy: str | None = None
     changes: tuple[tuple[str, Any], ...] = ()
+    costs_bytes: int | None = None
+    costs_per: str = ""
+    place: Place | None = None
+    fix: Fix | None = None
