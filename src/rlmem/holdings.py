@@ -17,7 +17,8 @@ class Holding:
 
     ``nbytes`` is what it has allocated, ``resident_bytes`` what of that is in memory. ``filled`` of ``capacity`` rows
     are used, as the container itself says; ``capacity`` is None for one without a bound (a list that may grow for
-    ever). ``estimated`` sizes come from a sample of a long container.
+    ever). ``estimated`` sizes come from a sample of a long container. ``graphs`` is how many tensors in it still have the
+    autograd graph they came from.
     """
 
     path: str
@@ -30,6 +31,7 @@ class Holding:
     estimated: bool = False
     device: str = "ram"
     note: str = ""
+    graphs: int = 0
 
     @property
     def growth_bytes(self) -> int | None:
@@ -113,6 +115,9 @@ class Explanation:
     progress: Progress | None = None
     phase: str | None = None
     trimmed_bytes: int | None = None
+    free_heap_bytes: int | None = None  # free inside the C library's heap, as it says; resident or not
+    open_figures: int | None = None  # of pyplot
+    models_alive: int | None = None  # algorithms of SB3, also those that only a cycle keeps
     seconds: float = 0.0
     paused_s: float = 0.0
     notes: tuple[str, ...] = ()
@@ -130,13 +135,19 @@ class Explanation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeExplanation:
-    """A process and its children. Together they hold ``pss_bytes``: a page that several share counts once."""
+    """A process and its children. Together they hold ``pss_bytes``: a page that several share counts once.
+
+    ``limit_bytes`` is what the first of them may reach, ``machine_bytes`` what its machine has.
+    """
 
     processes: tuple[Explanation, ...]
     pss_bytes: int | None = None
     uss_bytes: int | None = None
     shared_bytes: int | None = None
     notes: tuple[str, ...] = field(default=())
+    limit_bytes: int | None = None
+    limit_source: str = ""
+    machine_bytes: int | None = None
 
     @property
     def top(self) -> Explanation:

@@ -43,7 +43,7 @@ def main(path):
         SB3(state, arrays, loop).watch(module)
 
     after.add("stable_baselines3.common.base_class", sb3)
-    state.closers += [lambda: versions(state), lambda: vram(state)]
+    state.closers += [lambda: versions(state), lambda: vram(state), lambda: compact_stores(state)]
     if job.get("folder"):
         journal = Journal(job["folder"], keep=[job["scratch"]] if job.get("scratch") else ())
         after.add("torch", journal.watch_torch)
@@ -166,6 +166,18 @@ def versions(state):
                 except metadata.PackageNotFoundError:
                     continue
             state.facts["versions"][module] = str(version)
+
+
+def compact_stores(state):
+    """rlmem's own buffers in a loop of the target's own: they take memory as they fill, and reserve nothing."""
+    if "rlmem.sb3" not in sys.modules or "model" in state.facts:
+        return
+    import gc
+
+    from .stores import describe_store, is_compact
+
+    ours = (item for item in gc.get_objects() if str(type(item).__module__).startswith("rlmem."))
+    state.facts["loop_stores"] = [describe_store(item) for item in ours if is_compact(item)]
 
 
 def vram(state):

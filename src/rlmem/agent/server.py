@@ -21,6 +21,7 @@ HANDLERS = {
     "hello": "server:hello",
     "walk": "walk:answer",
     "phase": "server:phase",
+    "counts": "counts:answer",
     "describe": "models:answer",
     "trim": "server:trim",
     "checkpoint": "pressure:checkpoint",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     "--names/--no-names", default=True, show_default=True, help="Ask the program for the names of its objects."
 )
 @click.option(
-    "--advice/--no-advice", "advised", default=True, show_default=True, help="What the rules of 'plan' say of it."
+    "--advice/--no-advice", "advised", default=True, show_default=True, help="What the rules say of it and of its run."
 )
 @click.option("--trim", is_flag=True, help="Call malloc_trim in the program and say what that gave back.")
 @click.option(
@@ -64,9 +64,10 @@ def command(
       rlmem explain 47068 --trim
       rlmem explain 47068 --no-names      (reads /proc only)
     """
-    from rlmem.measure.explain import explain
+    from rlmem.measure.explain import explain, with_limits
     from rlmem.report.explain import explain_document, explain_view
     from rlmem.report.render import render_view
+    from rlmem.rules import find_live
     from rlmem.trace.advice import advise, process_budget
 
     wanted = chosen_format(format_, output, as_json=as_json)
@@ -74,9 +75,12 @@ def command(
         _pid(pid, name), tree=tree, names=names, unsafe_attach=unsafe_attach, trim=trim, timeout_s=timeout_s
     )
     top = found.top
+    findings = find_live(with_limits(found)) if advised else ()
     advice = advise(top) if advised and top.way != "pages" else ()
     budget = process_budget(top)
-    document = explain_document(found, advice=advice, limit_bytes=budget.ram_bytes, limit_source=budget.ram_source)
+    document = explain_document(
+        found, findings=findings, advice=advice, limit_bytes=budget.ram_bytes, limit_source=budget.ram_source
+    )
     emit(render_view(document, explain_view, wanted, output), output)
     return 0
 

@@ -197,6 +197,7 @@ def _holdings(row: Mapping[str, Any], resident: int) -> Iterator[Holding]:
         "capacity": row["capacity"],
         "estimated": bool(row["estimated"]),
         "note": row["note"],
+        "graphs": row.get("graphs", 0),
     }
     nbytes = row["nbytes"] + row["small"] + row["medium"]
     if nbytes or resident:

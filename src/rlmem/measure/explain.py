@@ -17,7 +17,7 @@ from rlmem.errors import AnalysisError
 from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, ThreadStack, TreeExplanation
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
-from rlmem.measure.limits import parse_rlimits
+from rlmem.measure.limits import AVAILABLE, PHYSICAL, parse_rlimits, read_limits, tightest
 from rlmem.measure.maps import FILES, SHARED, STACKS, classify
 from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages, read_pages
@@ -49,13 +49,13 @@ def explain(
     top = living(pid, root=root)
     below = descendants(pid, root=root) if tree else ()
     options: dict[str, Any] = {"names": names, "trim": trim, "timeout_s": timeout_s, "root": root}
-    found = [_explained(top, unsafe_attach=unsafe_attach, **options)]
+    found = [_counted(_explained(top, unsafe_attach=unsafe_attach, **options), timeout_s)]
     parents = {each.pid: each.parent for each in (top, *below)}
     commands = {each.pid: each.command for each in (top, *below)}
 
     def look(child: Process) -> Explanation | None:
         try:
-            each = _explained(child, unsafe_attach=False, **options)
+            each = _counted(_explained(child, unsafe_attach=False, **options), timeout_s)
         except AnalysisError:  # ended meanwhile
             return None
         return replace(each, role=role(child.pid, pid, parents, commands))
@@ -75,6 +75,38 @@ def explain(
         uss_bytes=private if parts else None,
         shared_bytes=max(0, together - private) if parts else None,
         notes=notes,
+    )
+
+
+def with_limits(tree: TreeExplanation) -> TreeExplanation:
+    """The tree with the limit on its first process that leaves the least, and what the machine has."""
+    limits = read_limits(pid=str(tree.top.pid))
+    machine = next((limit.nbytes for limit in limits if limit.kind == PHYSICAL), None)
+    set_ = [limit for limit in limits if limit.kind not in {AVAILABLE, PHYSICAL}]
+    least = tightest(set_, own_bytes=tree.top.rss_bytes)
+    if least is None:
+        return replace(tree, machine_bytes=machine)
+    return replace(
+        tree,
+        limit_bytes=least.left_bytes(own_bytes=tree.top.rss_bytes),
+        limit_source=f"{least.kind} ({least.detail})",
+        machine_bytes=machine,
+    )
+
+
+def _counted(found: Explanation, timeout_s: float) -> Explanation:
+    """What only the program itself can count, where it has an agent; a figure it cannot tell stays unknown."""
+    if found.way == "pages":
+        return found
+    try:
+        said = attach.ask(found.pid, {"ask": "counts"}, timeout_s=timeout_s)
+    except AnalysisError:  # no agent any more, or no process
+        return found
+    return replace(
+        found,
+        open_figures=said.get("open_figures"),
+        models_alive=said.get("models_alive"),
+        free_heap_bytes=said.get("free_heap_bytes"),
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlmem.findings import SEVERITIES, Finding
 from rlmem.holdings import PAGE_METHODS, WAYS, Explanation, TreeExplanation
 from rlmem.report.contract import described
 from rlmem.report.view import Column, Item, Section, Table, View
@@ -14,6 +15,7 @@ from rlmem.units import format_count, format_size
 
 EXPLAIN_SCHEMA = "rlmem.explain/1"
 _SIZE: dict[str, Any] = {"type": ["integer", "null"]}
+_WORDS: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": "integer"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _LIST: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
@@ -31,7 +33,8 @@ EXPLAIN_JSON_SCHEMA = described(
                 {
                     **dict.fromkeys(("pid", "rss_bytes", "named_bytes", "unexplained_bytes"), _COUNT),
                     **dict.fromkeys(("pss_bytes", "uss_bytes", "swap_bytes", "shared_anonymous_bytes"), _SIZE),
-                    **dict.fromkeys(("trimmed_bytes", "growth_bytes"), _SIZE),
+                    **dict.fromkeys(("trimmed_bytes", "growth_bytes", "free_heap_bytes"), _SIZE),
+                    **dict.fromkeys(("open_figures", "models_alive"), _SIZE),
                     **dict.fromkeys(("command", "role", "state"), _TEXT),
                     "way": {"type": "string", "enum": list(WAYS)},
                     "pages_from": {"type": "string", "enum": list(PAGE_METHODS)},
@@ -41,13 +44,25 @@ EXPLAIN_JSON_SCHEMA = described(
                         "items": described(
                             {
                                 **dict.fromkeys(("path", "kind", "type", "device", "note"), _TEXT),
-                                **dict.fromkeys(("nbytes", "resident_bytes"), _COUNT),
+                                **dict.fromkeys(("nbytes", "resident_bytes", "graphs"), _COUNT),
                                 **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
                                 "estimated": {"type": "boolean"},
                             }
                         ),
                     },
                     "notes": {"type": "array", "items": _TEXT},
+                }
+            ),
+        },
+        "findings": {
+            "type": "array",
+            "items": described(
+                {
+                    **dict.fromkeys(("code", "name", "title"), _TEXT),
+                    "severity": {"type": "string", "enum": list(SEVERITIES)},
+                    **dict.fromkeys(("location", "remedy"), _WORDS),
+                    **dict.fromkeys(("saves_bytes", "costs_bytes"), _SIZE),
+                    "costs_per": _TEXT,
                 }
             ),
         },
@@ -62,9 +77,17 @@ _TONES = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
 def explain_document(
-    tree: TreeExplanation, *, advice: Sequence[Advice] = (), limit_bytes: int | None = None, limit_source: str = ""
+    tree: TreeExplanation,
+    *,
+    findings: Sequence[Finding] = (),
+    advice: Sequence[Advice] = (),
+    limit_bytes: int | None = None,
+    limit_source: str = "",
 ) -> dict[str, Any]:
-    """The explanation as JSON; sizes are bytes."""
+    """The explanation as JSON; sizes are bytes.
+
+    ``findings`` are what the rules see in the process itself, ``advice`` what they say of the run it was started as.
+    """
     return {
         "schema": EXPLAIN_SCHEMA,
         "limit_bytes": limit_bytes,
@@ -73,6 +96,7 @@ def explain_document(
         "uss_bytes": tree.uss_bytes,
         "shared_bytes": tree.shared_bytes,
         "processes": [_process(each) for each in tree.processes],
+        "findings": [asdict(each) for each in findings],
         "advice": [{**asdict(each.finding), "returns_bytes": each.returns_bytes} for each in advice],
         "notes": list(tree.notes),
     }
@@ -95,7 +119,9 @@ def explain_view(document: Mapping[str, Any]) -> View:
     sections = [_owners(each, processes) for each in shown(processes)]
     if len(processes) > 1:
         sections.insert(1, _tree(document))
-    sections += [section for section in (_threads(top), _gpus(processes), _advice(document)) if section]
+    sections += [
+        section for section in (_threads(top), _gpus(processes), _findings(document), _advice(document)) if section
+    ]
     notes = [
         *(f"{each['pid']}: {note}" if len(processes) > 1 else note for each in processes for note in each["notes"]),
         *document["notes"],
@@ -325,10 +351,23 @@ def _gpus(processes: Iterable[Mapping[str, Any]]) -> Section | None:
     return Section(title="GPU memory", tables=(Table(title="", columns=columns, rows=rows),))
 
 
-def _advice(document: Mapping[str, Any]) -> Section | None:
+def _findings(document: Mapping[str, Any]) -> Section | None:
+    """What the rules see in the processes as they are."""
     items = []
+    for each in document.get("findings", ()):
+        more = [each["remedy"]] if each["remedy"] else []
+        saves = f"worth {format_size(each['saves_bytes'])}" if each["saves_bytes"] else ""
+        items.append(
+            Item(lead=each["code"], text=each["title"], tone=_TONES[each["severity"]], saves=saves, more=tuple(more))
+        )
+    return Section(title="Findings", items=tuple(items)) if items else None
+
+
+def _advice(document: Mapping[str, Any]) -> Section | None:
+    """What the rules say of the run; not again what they see in the process."""
+    items, seen = [], {each["code"] for each in document.get("findings", ())}
     for each in document["advice"]:
-        if each["severity"] == "info" and not each["saves_bytes"]:
+        if each["code"] in seen or (each["severity"] == "info" and not each["saves_bytes"]):
             continue
         more = []
         if each["returns_bytes"]:

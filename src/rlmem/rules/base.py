@@ -1,4 +1,4 @@
-"""What a rule is. Its module's docstring is its manual page; its finding's saving is a difference of two plans."""
+"""What a rule is. Its module's docstring is its manual page; on a plan, its saving is a difference of two plans."""
 
 from __future__ import annotations
 
@@ -8,8 +8,13 @@ from typing import Any
 
 from rlmem.errors import SpecError
 from rlmem.findings import Finding
+from rlmem.holdings import TreeExplanation
 from rlmem.plan import Plan
+from rlmem.scripts import Script
 from rlmem.spec import RunSpec
+
+#: What a rule can be asked about, and the function of its module that answers.
+SUBJECTS = {"script": "check_script", "plan": "check", "live": "check_live"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +55,16 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One row of the table: identity, and the check."""
+    """One row of the table: identity, and a check for each subject it knows."""
 
     code: str
     name: str
     family: str
     severity: str
-    check: Callable[[Rule, Context], Iterator[Finding]]
+    subjects: tuple[str, ...]
+    on_script: Callable[[Rule, Script], Iterator[Finding]] | None = None
+    on_plan: Callable[[Rule, Context], Iterator[Finding]] | None = None
+    on_live: Callable[[Rule, TreeExplanation], Iterator[Finding]] | None = None
 
     def finding(self, title: str, **more: Any) -> Finding:
         """A finding of this rule; ``severity`` may be overridden for a milder case, and ``changes`` is a mapping."""

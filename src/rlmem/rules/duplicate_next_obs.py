@@ -9,24 +9,48 @@ n-step, prioritised and hindsight replay, and returns the same bits as SB3's buf
 ``replay_buffer_kwargs={"codec": "auto"}`` compresses what compresses; how much that is depends on the data, so a
 plan of your script samples it, and a description alone cannot say.
 
+In a script it is found where SB3 trains off-policy on images (vectors matter less, and a plan judges them), and where a
+class of yours allocates the same array twice::
+
+    class ReplayBuffer:
+        def __init__(self, capacity=100_000):
+            self.obs = np.zeros((capacity, 84, 84, 3), dtype=np.uint8)
+            self.next_obs = np.zeros((capacity, 84, 84, 3), dtype=np.uint8)  # the same images again
+
+There, keep ``obs`` only and take row ``(i + 1) % capacity`` as the successor; keep the last observation of an episode
+in a row of its own.
+
 SB3's own ``optimize_memory_usage=True`` with ``handle_timeout_termination=False`` saves about as much for plain Box
 observations, but every truncated transition then gets the next episode's first observation as its successor: wrong
 targets at every time limit. SB3 refuses it for Dict observations, n-step and HER.
+
+Fix: unsafe; it names CompactReplayBuffer in the model's constructor, which then needs rlmem where it trains. None for a
+class of your own.
 
 Reference: DLR-RM/stable-baselines3#37, #934; rail-berkeley/softlearning#65.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths
 from rlmem.rules import once
+from rlmem.rules.arrays import ArrayCall, arrays
 from rlmem.rules.base import Context, Rule
-from rlmem.units import MIB
+from rlmem.rules.observed import WORTH_BYTES, compact_fix, replays, severity
+from rlmem.rules.shapes import is_image
+from rlmem.scripts import Script
+from rlmem.units import format_count
 
-WORTH_BYTES = 16 * MIB
+_NEXT = re.compile(
+    r"next|new_|_prime|tp1|(obs|observations?|states?|s|o)_?2$|(obs|states?|observations?|s)_$|_n$", re.I
+)
+_SEVERAL = re.compile(r"n_?steps?\b|multi_?step", re.I)
+_THIS = re.compile(r"obs|state|frame|image|screen|pixel|^s$|^o$|^s_", re.I)
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -44,3 +68,53 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         remedy=once.remedy(context, swap),
         changes=once.CHANGES,
     )
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """SB3's buffers of images, and classes with two arrays of the same shape, one of them for what comes next."""
+    for store in replays(script):
+        if not store.twice or not store.seen.image or store.seen.stack > 1 or store.rows is None:
+            continue
+        cost = store.rows * store.seen.least_bytes
+        if cost < WORTH_BYTES:
+            continue
+        yield rule.finding(
+            f"{store.owner} keeps every image twice: next observations have an array of their own for "
+            f"{format_count(store.rows)} rows",
+            severity=severity(cost),
+            place=script.place(store.call),
+            costs_bytes=store.sized(cost),
+            remedy=f"{store.instead} keeps each once",
+            fix=compact_fix(script, store.model),
+        )
+    yield from _by_hand(rule, script)
+
+
+def _by_hand(rule: Rule, script: Script) -> Iterator[Finding]:
+    stores = [array for array in arrays(script) if array.is_store]
+    for second in stores:
+        first = next((one for one in stores if _pair(one, second)), None)
+        if first is None or not _NEXT.search(second.name) or _several_steps(script, second.owner):
+            continue
+        size = second.nbytes
+        images = second.dtype == "uint8" or is_image(second.row_shape)
+        if (size is None and not images) or (size is not None and size < WORTH_BYTES):
+            continue
+        yield rule.finding(
+            f"{second.name} holds the same observations as {first.name}, one row later",
+            severity="warning" if size is None else severity(size),
+            place=script.place(second.call),
+            costs_bytes=size,
+            remedy=f"keep {first.name} only, take row (i + 1) % capacity as the successor, and give the last "
+            "observation of an episode a row of its own",
+        )
+
+
+def _several_steps(script: Script, owner: ast.AST | None) -> bool:
+    """An n-step buffer: what comes next is n rows later, and rewards are sums."""
+    return owner is not None and bool(_SEVERAL.search(script.segment(owner)))
+
+
+def _pair(first: ArrayCall, second: ArrayCall) -> bool:
+    named = _THIS.search(first.name) and not _NEXT.search(first.name)
+    return bool(named) and first is not second and first.owner is second.owner and first.like(second)

@@ -4,7 +4,18 @@ A uint8 image stored as float32 takes four times the bytes (eight as float64) an
 a framework converts before storing (SB3 before 2.7.1 keeps every rollout in float32, and so does ``torch.zeros``
 without a dtype), or when an environment declares its images as a float Box.
 
-Use instead: store uint8 and convert when a batch reaches the network.
+In a script it is found in six shapes: a float Box with the sides of an image and the range 0–1 or 0–255; ``/ 255`` in an
+observation wrapper or in the method of an environment that makes observations; ``ScaledFloatFrame`` and
+``wrap_deepmind(scale=True)``; a frame divided by 255 and then put into a replay memory; a store of your own such as
+``np.zeros((capacity, 84, 84, 4))``; and ``torch.zeros((num_steps, num_envs) + envs.single_observation_space.shape)``
+over an environment with images, which is float32::
+
+    self.observation_space = Box(0.0, 1.0, shape=(84, 84, 3), dtype=np.float32)     # 83 KiB a row instead of 21
+
+Use instead: store uint8 and convert when a batch reaches the network. SB3's CnnPolicy divides by 255 itself.
+
+Fix: unsafe for a rollout or store of your own (``dtype=torch.uint8``: the batch then has to be converted); none where an
+environment, its space and its network change together.
 
 Reference: DLR-RM/stable-baselines3 2.7.1 changelog; ray-project/ray#9624.
 """
@@ -15,10 +26,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from rlmem.findings import Finding
+from rlmem.rules import float_image_script as scripted
 from rlmem.rules.base import Context, Rule
 from rlmem.schedule import schedule
 from rlmem.spaces import Box, DictSpace, Space, describe_space
 
+check_script = scripted.check_script
 FIXED = "2.9.2"
 _IMAGE_RANK = 3
 

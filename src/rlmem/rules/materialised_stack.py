@@ -7,17 +7,40 @@ Use instead: a buffer that keeps each frame once and stacks when a batch is take
 ``replay_buffer_class=CompactReplayBuffer`` or ``rollout_buffer_class=CompactRolloutBuffer`` of ``rlmem.sb3``: stacks of
 VecFrameStack and of Gymnasium's FrameStackObservation are recognised from the data, resets and padding are exact.
 
+In a script it is found where an off-policy algorithm of SB3 trains on stacked frames, where SB3's ReplayBuffer is built
+by hand over a stacking environment (as CleanRL does), and in a store of your own that has a row for the whole stack::
+
+    env = VecFrameStack(make_atari_env("PongNoFrameskip-v4", n_envs=8), n_stack=4)
+    model = DQN("CnnPolicy", env, buffer_size=100_000)      # 5.3 GiB; 0.7 GiB with every frame once
+
+Fix: unsafe; it names CompactReplayBuffer in the model's constructor, which then needs rlmem where it trains. None for a
+store of your own.
+
 Reference: openai/baselines#295; DLR-RM/stable-baselines3#37; chainer/chainerrl#443.
 """
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
+from math import prod
 
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths, is_compact
 from rlmem.rules import once
+from rlmem.rules.arrays import arrays
 from rlmem.rules.base import Context, Rule
+from rlmem.rules.memories import dotted, memories, parts
+from rlmem.rules.observed import WORTH_BYTES, compact_fix, replays, severity
+from rlmem.rules.shapes import is_image, number
+from rlmem.scripts import Script
+
+_STACKING = re.compile(r"frame_?stack|stack(ed)?_?(frames?|size)|(n|num)_?(frames|stack)|history_?len|LazyFrames", re.I)
+_STACKERS = {"stack", "concatenate", "vstack", "dstack", "cat", "array", "asarray"}
+#: Frames in a stack; three planes are colours as a rule.
+_DEPTHS = (2, *range(4, 17))
+_MANY_ROWS = 10_000
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -38,3 +61,90 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         remedy=once.remedy(context, swap) if swap else "store single frames and stack them when sampling",
         changes=once.CHANGES,
     )
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """SB3's buffers over stacked frames, arrays with a row for each stack, and deques of stacks."""
+    for store in replays(script):
+        seen = store.seen
+        if seen.stack < 2 or store.twice is None or store.rows is None or not (seen.image or seen.nbytes):
+            continue
+        once_bytes = seen.least_bytes // seen.stack
+        cost = store.rows * (store.copies * seen.least_bytes - once_bytes)
+        if cost < WORTH_BYTES:
+            continue
+        twice = ", and so are next observations" if store.twice else ""
+        times = f"{store.copies * seen.stack} times" if seen.stack_known else "several times"
+        of = f"stacks of {seen.stack}" if seen.stack_known else "stacks"
+        yield rule.finding(
+            f"{store.owner} keeps each frame {times} because {of} are stored whole{twice}",
+            severity=severity(cost),
+            place=script.place(store.call),
+            costs_bytes=store.sized(cost),
+            remedy=f"{store.instead} keeps every frame once",
+            fix=compact_fix(script, store.model),
+        )
+    yield from _arrays(rule, script)
+    yield from _deques(rule, script)
+
+
+def _arrays(rule: Rule, script: Script) -> Iterator[Finding]:
+    """One finding a class: its first array with a row for a whole stack."""
+    done: set[ast.AST | None] = set()
+    for array in arrays(script):
+        row = array.row_shape
+        if not array.is_store or array.owner in done or row is None or len(row) != 3 or not is_image(row):
+            continue
+        depth = min(row)
+        if depth not in _DEPTHS or not _STACKING.search(script.text):
+            continue
+        spared = array.nbytes * (depth - 1) // depth if array.nbytes is not None else None
+        if spared is not None and spared < WORTH_BYTES:
+            continue
+        done.add(array.owner)
+        yield rule.finding(
+            f"{array.name} has a row of {prod(row):,} values for every stack of {depth} frames, so that it holds each "
+            f"frame {depth} times",
+            severity="warning" if spared is None else severity(spared),
+            place=script.place(array.call),
+            costs_bytes=spared,
+            remedy="store single frames and stack them when a batch is taken",
+        )
+
+
+def _deques(rule: Rule, script: Script) -> Iterator[Finding]:
+    """A replay memory of tuples into which freshly stacked arrays go."""
+    wanted = [memory for memory in memories(script) if memory.is_replay and (memory.capacity or 0) >= _MANY_ROWS]
+    frames = set(_short_deques(script)) if wanted else set()
+    stacked = {
+        dotted(target)
+        for assign in script.assigns
+        if isinstance(assign, ast.Assign) and _stacks(script, assign.value, frames)
+        for target in assign.targets
+    } - {""}
+    for memory in wanted:
+        for put in memory.puts:
+            if any(dotted(part) in stacked or _stacks(script, part, frames) for part in parts(script, put) or ()):
+                yield rule.finding(
+                    f"{memory.text} keeps stacks of frames that were joined into new arrays, so that each frame is held "
+                    "several times",
+                    place=script.place(put),
+                    remedy="put single frames in and stack them when a batch is taken",
+                )
+                break
+
+
+def _short_deques(script: Script) -> Iterator[str]:
+    """The last few frames, as everybody keeps them."""
+    for call in script.calls_of("deque"):
+        length = number(script, script.argument(call, "maxlen", 1))
+        statement = script.statement_of(call)
+        if length is not None and 2 <= length <= 16 and isinstance(statement, ast.Assign):
+            yield dotted(statement.targets[0])
+
+
+def _stacks(script: Script, expr: ast.expr, frames: set[str]) -> bool:
+    if not isinstance(expr, ast.Call) or not expr.args:
+        return False
+    name = script.called(expr)
+    return name is not None and name.leaf in _STACKERS and dotted(expr.args[0]) in frames - {""}

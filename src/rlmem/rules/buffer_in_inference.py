@@ -1,0 +1,106 @@
+"""An off-policy model is loaded for inference together with its whole replay buffer.
+
+``SAC.load`` builds the model as it was trained, and with it an empty replay buffer of the size used in training: a million
+image transitions ask for tens of gigabytes to call ``predict`` once. Linux reserves them and counts nothing before they
+are written, unless the request is larger than what there is: then the load fails with ``Unable to allocate 26.3 GiB``.
+Windows, and Linux with strict accounting, charge for all of it at once.
+
+The rule fires when the loaded model is only asked (``predict``, ``evaluate_policy``, ``save``, its ``policy``) and cannot
+learn: it is silent when the model goes to a place that cannot be seen. Where all environments of the script are known to have
+small observations it is for information only.
+
+Example::
+
+    model = DQN.load("dqn_breakout")
+    action, _ = model.predict(obs)
+
+Use instead: ``DQN.load("dqn_breakout", buffer_size=1)``.
+
+Fix: safe. ``load`` takes any argument of the constructor in place of the saved one; the predictions stay the same.
+
+Reference: RL Zoo's enjoy.py and record_video.py do so; tried with SB3 2.9.2 and sb3-contrib (SAC, DQN, TD3, QR-DQN, TQC and
+CrossQ).
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from rlmem.edits import Fix
+from rlmem.findings import Finding
+from rlmem.rules.base import Rule
+from rlmem.scripts import UNKNOWN, Script
+from rlmem.scripts.sinks import Sink, sinks
+from rlmem.scripts.training import environments
+
+ALGORITHMS = frozenset({"SAC", "DQN", "TD3", "DDPG", "QRDQN", "TQC", "CrossQ"})
+_ROOTS = {"stable_baselines3", "sb3_contrib"}
+_ASKS = {"predict", "save", "get_parameters", "set_env", "get_env", "get_vec_normalize_env", "set_random_seed", "q_net"}
+_READS = {
+    "policy",
+    "actor",
+    "critic",
+    "q_net",
+    "observation_space",
+    "action_space",
+    "device",
+    "num_timesteps",
+    "env",
+    "seed",
+}
+_CALLS = {"evaluate_policy", "print", "predict"}
+_SMALL = re.compile(r"^(CartPole|Pendulum|MountainCar|Acrobot|LunarLander|BipedalWalker|FrozenLake|Taxi)\w*-v\d+$")
+#: What shows that the model is asked at all.
+_PROOF = {"predict", "evaluate_policy", "policy", "actor", "q_net"}
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Every ``load`` of an off-policy algorithm whose model is only asked."""
+    for call in script.calls_of("load", roots=tuple(_ROOTS)):
+        name = script.called(call)
+        if name is None or name.owner not in ALGORITHMS or _has_own_size(script, call):
+            continue
+        found = sinks(script, call, attributes=True, functions=True)
+        if all(_harmless(sink) for sink in found) and any(sink.name.rsplit(".", 1)[-1] in _PROOF for sink in found):
+            yield rule.finding(
+                severity="info" if _is_small(script) else rule.severity,
+                title=f"{name.owner}.load() builds the replay buffer of the training for a model that only predicts",
+                place=script.place(call),
+                remedy=f"{name.owner}.load(…, buffer_size=1)",
+                fix=Fix(title="load without the buffer", edits=(script.add_argument(call, "buffer_size=1"),)),
+            )
+
+
+def _is_small(script: Script) -> bool:
+    """Whether all environments here have a few numbers for an observation: their buffer is reserved and small."""
+    made = environments(script)
+    return bool(made) and all(each.id is not None and _SMALL.match(each.id) for each in made)
+
+
+def _has_own_size(script: Script, call: ast.Call) -> bool:
+    """Whether a size is given, or may be: by keyword, in ``custom_objects``, in unpacked arguments."""
+    if script.has_unknown_arguments(call) or script.argument(call, "buffer_size") is not None:
+        return True
+    given = script.argument(call, "custom_objects", 3)
+    if given is None or (isinstance(given, ast.Constant) and given.value is None):
+        return False
+    found = script.definition(given)
+    if isinstance(found, ast.Dict):
+        keys = [script.value(key) if key is not None else UNKNOWN for key in found.keys]
+        return "buffer_size" in keys or UNKNOWN in keys
+    return True
+
+
+def _harmless(sink: Sink) -> bool:
+    match sink.kind:
+        case "method":
+            return sink.name in _ASKS
+        case "read":
+            return sink.name in _READS
+        case "argument":
+            return sink.name.rsplit(".", 1)[-1] in _CALLS
+        case "tested" | "dropped":
+            return True
+    return False

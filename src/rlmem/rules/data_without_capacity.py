@@ -1,0 +1,140 @@
+"""Data for training is collected for ever: the store has no capacity.
+
+A replay memory that is a list without a bound, a dict of episodes to which every episode is added, a dataset that
+grows with every round of DAgger: each runs until the memory is full, and then the run is killed::
+
+    self.buffer.append((state, action, reward, next_state, done))   # and nothing ever leaves it
+    episodes[name] = episode                                        # random.choice(list(episodes)) below
+
+Use instead: ``deque(maxlen=…)``; remove the oldest when a limit is reached; arrays of a fixed size; or files on disk
+that are read when a batch needs them.
+
+It is found where a list, a deque without ``maxlen`` or a dict is drawn from at random or trained on in the same loop that
+fills it, and nothing in the file takes anything out of it, compares its length with a limit or starts it anew; and
+where a store is made with ``capacity=None``, ``dataset_size=0`` or the like.
+
+Fix: unsafe; an empty ``deque()`` that is drawn from gets ``maxlen=1_000_000``, a number to be looked at.
+
+Reference: HumanCompatibleAI/imitation#401; jsikyoon/dreamer-torch#8; danijar/dreamerv2#40; XuGW-Kevin/DrM#3.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+from rlmem.edits import Fix
+from rlmem.findings import Finding
+from rlmem.rules.base import Rule
+from rlmem.rules.memories import DATA, Memory, dotted, memories
+from rlmem.rules.shapes import known, number
+from rlmem.scripts import Script
+
+_LIMITS = ("capacity", "dataset_size", "max_size", "buffer_size", "replay_size", "max_episodes", "limit")
+_STORES = re.compile(r"replay|dataset|buffer|storage|load_episodes|memory", re.IGNORECASE)
+_MANY_ROUNDS = 100
+_TRAINS = re.compile(r"train|fit|update|learn|optimi[sz]e|DataLoader|behavio|clone", re.IGNORECASE)
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Containers that only grow, and stores that are told to have no limit."""
+    for memory in memories(script):
+        if memory.bounded:
+            continue
+        put = next((put for put in memory.puts if _again(script, memory, put)), None)
+        if put is None:
+            continue
+        if memory.is_replay or (memory.kind == "dict" and memory.sampled):
+            yield rule.finding(
+                f"{memory.text} is drawn from and added to, and nothing ever leaves it",
+                place=script.place(put),
+                remedy="give it a capacity: deque(maxlen=…), or remove the oldest when it is reached",
+                fix=_bound(script, memory),
+            )
+        elif DATA.search(memory.text) and _aggregates(script, memory, put):
+            yield rule.finding(
+                f"{memory.text} grows in every round of the loop that trains on it",
+                place=script.place(put),
+                remedy="keep the newest rounds, or keep the data on disk and read what a batch needs",
+            )
+    yield from _told(rule, script)
+
+
+def _again(script: Script, memory: Memory, put: ast.AST) -> bool:
+    """Whether a put happens again and again for as long as the container is used, not once to load something."""
+    if memory.text.startswith("self.") or script.function_of(put) is not script.function_of(memory.made):
+        return True
+    loop = _outermost(script, put)
+    if loop is None or loop in script.ancestors(memory.made):
+        return False
+    return not memory.draws or any(loop in script.ancestors(draw) for draw in memory.draws)
+
+
+def _bound(script: Script, memory: Memory) -> Fix | None:
+    if memory.kind != "deque" or not isinstance(memory.made, ast.Call) or memory.made.args or memory.made.keywords:
+        return None
+    edit = script.add_argument(memory.made, "maxlen=1_000_000")
+    return Fix(title="bound the deque", edits=(edit,), safety="unsafe")
+
+
+def _aggregates(script: Script, memory: Memory, put: ast.AST) -> bool:
+    """Whether the loop that fills a container has no end in sight and trains on the whole of it."""
+    loop = _outermost(script, put)
+    if loop is None or not _is_long(script, loop) or loop in script.ancestors(memory.made):
+        return False
+    for node in ast.walk(loop):
+        if isinstance(node, ast.Call) and node is not put:
+            leaf = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if _TRAINS.search(leaf) and any(dotted(argument) == memory.text for argument in node.args):
+                return True
+    return False
+
+
+def _is_long(script: Script, loop: ast.AST) -> bool:
+    """Whether a loop has no end in sight: ``while``, or a range of a hundred rounds or more."""
+    if isinstance(loop, ast.While):
+        return True
+    counted = loop.iter if isinstance(loop, ast.For) else None
+    if not isinstance(counted, ast.Call) or not isinstance(counted.func, ast.Name) or not counted.args:
+        return False
+    return counted.func.id in {"range", "trange"} and (number(script, counted.args[-1]) or 0) >= _MANY_ROUNDS
+
+
+def _outermost(script: Script, node: ast.AST) -> ast.AST | None:
+    around = [above for above in script.ancestors(node) if isinstance(above, (ast.For, ast.While))]
+    inside = script.function_of(node)
+    same = [loop for loop in around if script.function_of(loop) is inside]
+    return same[-1] if same else None
+
+
+def _told(rule: Rule, script: Script) -> Iterator[Finding]:
+    for call in script.calls:
+        name = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+        if name == "add_argument":
+            yield from _option(rule, script, call)
+        if not _STORES.search(name):
+            continue
+        for keyword in call.keywords:
+            if keyword.arg not in _LIMITS:
+                continue
+            value = known(script, keyword.value)
+            if value is None or (keyword.arg == "dataset_size" and value == 0 and value is not False):
+                yield rule.finding(
+                    f"{name} is given {keyword.arg}={value}: no limit",
+                    place=script.place(keyword),
+                    remedy="give it a limit that fits the memory there is",
+                )
+
+
+def _option(rule: Rule, script: Script, call: ast.Call) -> Iterator[Finding]:
+    first = call.args[0] if call.args else None
+    default = script.argument(call, "default")
+    if not isinstance(first, ast.Constant) or str(first.value).lstrip("-").replace("-", "_") != "dataset_size":
+        return
+    if default is not None and script.value(default) == 0:
+        yield rule.finding(
+            "dataset_size is 0 by default: the dataset has no limit",
+            place=script.place(default),
+            remedy="give it a limit that fits the memory there is",
+        )

@@ -1,0 +1,274 @@
+"""A tensor is kept together with the autograd graph that computed it.
+
+A tensor that came out of a network refers to the operations it was computed by, and those to their inputs. Whoever keeps it
+keeps all of that: appended to a list of losses, added to a running total, stored as a priority in a replay buffer. The
+list looks like a few numbers and grows by a graph a step; on a GPU, the run ends with "out of memory" after hours.
+
+```python
+loss = F.mse_loss(model(x), y)
+loss.backward()
+optimizer.step()
+losses.append(loss)
+total_loss += loss
+```
+
+In a running process, ``rlmem explain`` counts the tensors of a list that have a graph.
+
+Use instead: the number, ``losses.append(loss.item())``, or the value without its history, ``loss.detach()``.
+
+Fix: safe where the tensor's own ``backward()`` has been called, which frees what another one would need; else unsafe.
+
+Reference: Kaixhin/Rainbow#33; oxwhirl/pymarl#73; recursionpharma/gflownet#130; wandb/wandb#354; "My model reports CUDA
+out of memory" in PyTorch's FAQ.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+
+from rlmem.edits import Fix
+from rlmem.findings import Finding
+from rlmem.holdings import TreeExplanation
+from rlmem.rules.base import Rule
+from rlmem.rules.graphs import Graphs, training_scopes
+from rlmem.rules.syntax import base_name, leaf, method_calls, receiver, self_attribute
+from rlmem.scripts import Script
+from rlmem.units import format_count
+
+#: A list with this many tensors that have a graph is no episode of a policy gradient any more.
+MANY, SOME = 2000, 200
+_STORES = ("push", "store", "remember", "add", "append", "store_transition")
+_PRIORITIES = ("update_priorities", "update_priority", "set_priorities", "update")
+_CONVERTS = {"detach", "item", "numpy", "tolist", "float", "array", "asarray", "cpu"}
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Fires for what is appended, added up or stored with its graph and takes part in no later ``backward()``."""
+    if "torch" not in script.text or "backward" not in script.text:
+        return
+    scopes = list(training_scopes(script))
+    consumed: set[str] = set().union(*(graphs.consumed() for graphs in scopes))
+    for graphs in scopes:
+        yield from _appended(rule, script, graphs, consumed)
+        yield from _totals(rule, script, graphs, consumed)
+        yield from _priorities(rule, script, graphs)
+    yield from _handed_over(rule, script, scopes, consumed)
+    yield from _stored(rule, script, {graphs.scope: graphs for graphs in scopes})
+
+
+def _appended(rule: Rule, script: Script, graphs: Graphs, consumed: set[str]) -> Iterator[Finding]:
+    for call in method_calls(script, "append"):
+        owner = receiver(call)
+        if (script.function_of(call) or script.tree) is not graphs.scope or not call.args or owner is None:
+            continue
+        if _word(owner) in consumed or not _outlives(script, call, owner):
+            continue
+        for name in _bare(call.args[0]):
+            if name.id in graphs.spent:
+                yield _found(
+                    rule, script, graphs, name, f"{ast.unparse(owner)} keeps {name.id} with its autograd graph"
+                )
+
+
+def _totals(rule: Rule, script: Script, graphs: Graphs, consumed: set[str]) -> Iterator[Finding]:
+    for node in graphs.assignments:
+        target, added = _added(node)
+        if target is None or added is None or _word(target) in consumed:
+            continue
+        if not graphs.holds(added) or not _outlives(script, node, target):
+            continue
+        for name in _bare(added):
+            if name.id in graphs.spent and name.id != base_name(target):
+                title = f"{ast.unparse(target)} adds up {name.id} with its autograd graph"
+                yield _found(rule, script, graphs, name, title)
+
+
+def _added(node: ast.AST) -> tuple[ast.expr, ast.expr] | tuple[None, None]:
+    """Total and summand of ``total += x`` and ``total = total + x``."""
+    if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add):
+        return node.target, node.value
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.BinOp) and isinstance(node.value.op, ast.Add):
+        target = node.targets[0]
+        if len(node.targets) == 1 and ast.unparse(node.value.left) == ast.unparse(target):
+            return target, node.value.right
+    return None, None
+
+
+def _outlives(script: Script, node: ast.AST, kept: ast.expr) -> bool:
+    """Whether what is kept here is there for longer than one round: an attribute, or a variable from outside the loop."""
+    if self_attribute(kept) is not None:
+        return True
+    loop, name = script.loop_of(node), base_name(kept)
+    return loop is not None and not any(
+        isinstance(each, ast.Assign)
+        and script.loop_of(each) is loop
+        and each is not node
+        and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
+        for each in ast.walk(loop)
+    )
+
+
+def _handed_over(rule: Rule, script: Script, scopes: list[Graphs], consumed: set[str]) -> Iterator[Finding]:
+    """What a function that trains returns as its loss, kept by its caller."""
+    giving = {
+        graphs.scope.name
+        for graphs in scopes
+        if isinstance(graphs.scope, (ast.FunctionDef, ast.AsyncFunctionDef))
+        and isinstance(value := script.returned(graphs.scope), ast.Name)
+        and value.id in graphs.spent
+    }
+    for name in giving:
+        for call in _calls_named(script, name):
+            statement = script.statement_of(call)
+            if not (isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1):
+                continue
+            target = statement.targets[0]
+            uses = script.uses(target) if isinstance(target, ast.Name) else ()
+            if any(_is_cut(script, use) for use in uses):
+                continue
+            for use in uses:
+                above = script.parent(use)
+                kept = receiver(above) if isinstance(above, ast.Call) and leaf(above) == "append" else None
+                if isinstance(above, ast.AugAssign) and isinstance(above.op, ast.Add) and above.value is use:
+                    kept = above.target
+                if kept is None or above is None or _word(kept) in consumed or not _outlives(script, above, kept):
+                    continue
+                assert isinstance(use, ast.Name)
+                title = f"{ast.unparse(kept)} keeps what {name}() returns with its autograd graph"
+                yield _kept(rule, script, use, title, safety="unsafe")
+
+
+def _calls_named(script: Script, name: str) -> Iterator[ast.Call]:
+    """Calls of the only function of this name: by the name itself, or as a method."""
+    if sum(getattr(function, "name", None) == name for function in script.functions) != 1:
+        return
+    yield from method_calls(script, name)
+    for load in script.walked.loads.get(name, ()):
+        call = script.parent(load)
+        if isinstance(call, ast.Call) and call.func is load:
+            yield call
+
+
+def _is_cut(script: Script, use: ast.expr) -> bool:
+    """Whether a variable is asked whether it is there, or what number it is: it may be none, or one, elsewhere."""
+    above = script.parent(use)
+    statement = script.statement_of(use)
+    return (
+        isinstance(statement, ast.Assign)
+        and isinstance(above, (ast.Attribute, ast.Call))
+        and any(
+            isinstance(target, ast.Name) and isinstance(use, ast.Name) and target.id == use.id
+            for target in statement.targets
+        )
+    )
+
+
+def _priorities(rule: Rule, script: Script, graphs: Graphs) -> Iterator[Finding]:
+    """Priorities of a prioritised buffer that are tensors of the loss."""
+    if "torchrl" in script.text:
+        return  # its buffers detach
+    for call in method_calls(script, *_PRIORITIES):
+        if (script.function_of(call) or script.tree) is not graphs.scope or len(call.args) + len(call.keywords) < 2:
+            continue
+        if leaf(call) == "update" and "ind" not in _words(call.args[0]) and "idx" not in _words(call.args[0]):
+            continue
+        if _converts(script, leaf(call)):
+            continue
+        for name in [part for value in (*call.args, *(k.value for k in call.keywords)) for part in _bare(value)]:
+            if name.id in graphs.names:
+                title = f"{leaf(call)}() stores {name.id} with its autograd graph"
+                yield _found(rule, script, graphs, name, title)
+
+
+def _stored(rule: Rule, script: Script, known: dict[ast.AST, Graphs]) -> Iterator[Finding]:
+    """What a network said, put into a replay buffer: its graph is of no use there."""
+    for call in method_calls(script, *_STORES):
+        owner = receiver(call)
+        if owner is None or not _is_replay(script, owner) or _converts(script, leaf(call)):
+            continue
+        scope = script.function_of(call) or script.tree
+        graphs = known.get(scope) or known.setdefault(scope, Graphs(script, scope))
+        values = [
+            element for value in call.args for element in (value.elts if isinstance(value, ast.Tuple) else [value])
+        ]
+        for name in (value for value in values if isinstance(value, ast.Name)):
+            if name.id in graphs.names and all(
+                graphs.holds(value)
+                for _, value in graphs.definitions.get(name.id, ())
+                if not isinstance(value, ast.Constant)
+            ):
+                title = f"{ast.unparse(owner)} stores {name.id} with its autograd graph"
+                yield _found(rule, script, graphs, name, title)
+
+
+def _is_replay(script: Script, owner: ast.expr) -> bool:
+    if "replay" in _word(owner).lower():
+        return True
+    made = script.made_by(owner)
+    return made is not None and ("Replay" in made.leaf or made.leaf == "deque") and made.root != "torchrl"
+
+
+def _converts(script: Script, method: str) -> bool:
+    """Whether a function of this name in the file takes tensors out of their graphs itself."""
+    return any(
+        isinstance(node, (ast.Call, ast.Attribute))
+        and (leaf(node) if isinstance(node, ast.Call) else node.attr) in _CONVERTS
+        for function in script.functions
+        if not isinstance(function, ast.Lambda) and function.name == method
+        for node in ast.walk(function)
+    )
+
+
+def _found(rule: Rule, script: Script, graphs: Graphs, name: ast.Name, title: str) -> Finding:
+    call = graphs.backward.get(name.id)
+    spent = call is not None and not any(keyword.arg == "retain_graph" for keyword in call.keywords)
+    return _kept(rule, script, name, title, safety="safe" if spent else "unsafe")
+
+
+def _kept(rule: Rule, script: Script, name: ast.Name, title: str, *, safety: str) -> Finding:
+    edits = (script.edit(name, f"{name.id}.detach()"),)
+    fix = Fix(title=f"take {name.id} out of its graph", edits=edits, safety=safety)
+    remedy = f"{name.id}.item() for a number, {name.id}.detach() for a tensor without its history"
+    return rule.finding(title, place=script.place(name), remedy=remedy, fix=fix)
+
+
+def _bare(expr: ast.expr) -> Iterator[ast.Name]:
+    """Variables as they are, in a tuple, a table, or scaled by something."""
+    if isinstance(expr, ast.Name):
+        yield expr
+    elif isinstance(expr, (ast.Tuple, ast.List)):
+        for element in expr.elts:
+            yield from _bare(element)
+    elif isinstance(expr, ast.Dict):
+        for value in expr.values:
+            yield from _bare(value)
+    elif isinstance(expr, ast.BinOp):
+        yield from _bare(expr.left)
+        yield from _bare(expr.right)
+
+
+def _word(expr: ast.expr) -> str:
+    """The last word of ``x``, ``self.x`` and ``x["a"]``: what the same object is called elsewhere."""
+    while isinstance(expr, ast.Subscript):
+        expr = expr.value
+    return expr.attr if isinstance(expr, ast.Attribute) else expr.id if isinstance(expr, ast.Name) else ""
+
+
+def _words(expr: ast.expr) -> str:
+    return ast.unparse(expr).lower()
+
+
+def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
+    """Fires for a container without a bound that holds many tensors with a graph."""
+    for process in tree.processes:
+        for holding in process.holdings:
+            if holding.graphs < SOME or holding.capacity is not None:
+                continue
+            yield rule.finding(
+                f"{holding.path} holds {format_count(holding.graphs)} tensors with the graphs they came from",
+                severity="warning" if holding.graphs >= MANY else "info",
+                location=f"{process.pid}: {holding.path}",
+                remedy="keep .item() or .detach(); a graph holds every tensor its operation saved",
+                costs_bytes=holding.resident_bytes,
+            )

@@ -1,0 +1,119 @@
+"""Environments that only train are built to be rendered.
+
+With a ``render_mode`` an environment may create a window or a GL context when it is built or at its first frame: 0.1 to 1 GB of
+RAM or VRAM for each, in each worker. ``"human"`` draws every step as well. Some environments make nothing before ``render()``
+is called, and then it only costs when somebody does.
+
+The rule fires for ``render_mode="human"`` or ``"rgb_array"`` in an environment that a model learns in, or in the factory of
+workers of a script that trains. It is silent when the script records videos, calls ``render()``, or renders its observations. One
+single environment is mentioned for information only.
+
+Example::
+
+    env = make_vec_env("Hopper-v5", n_envs=8, vec_env_cls=SubprocVecEnv, env_kwargs=dict(render_mode="rgb_array"))
+    PPO("MlpPolicy", env).learn(1_000_000)
+
+Use instead: no ``render_mode`` for training; another environment for watching or recording.
+
+Fix: unsafe, the argument is removed.
+
+Reference: huggingface/lerobot#3274; bulletphysics/bullet3#3285.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from rlmem.edits import Edit, Fix
+from rlmem.findings import Finding
+from rlmem.rules.base import Rule
+from rlmem.rules.syntax import method_calls, trains
+from rlmem.rules.workers import with_workers
+from rlmem.scripts import Script
+from rlmem.scripts.training import Environment, environment_of, models
+
+_MODES = {"human", "rgb_array", "depth_array", "rgb_array_list"}
+#: Signs that somebody wants the frames.
+_WANTED = re.compile(
+    r"RecordVideo|VecVideoRecorder|VideoRecorder|Video\w*Callback|RenderObservation|PixelObservation|capture_video|"
+    r"FromPixels|HumanRendering|imageio|\.mp4|\.gif|ToyText|RenderCollection|save_video|log_video|wandb\.Video|monitor_gym"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Mode:
+    """A render mode as it is written, and the edit that takes it away."""
+
+    node: ast.expr
+    text: str
+    removal: Edit | None = None
+
+
+def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Render modes in what a model learns in, and in the factories of workers."""
+    if "render_mode" not in script.text or not trains(script) or _WANTED.search(script.text):
+        return
+    if any(True for _ in method_calls(script, "render", "get_images")):
+        return
+    learned = [model for model in models(script) if model.learns]
+    training = [found for model in learned if (found := environment_of(script, model.env)) is not None]
+    seen: set[ast.AST] = set()
+    for environment in (*training, *_of_workers(script)):
+        for call in _built(environment):
+            mode = _mode(script, call)
+            if mode is not None and mode.node not in seen:
+                seen.add(mode.node)
+                yield _finding(rule, script, environment, mode)
+
+
+def _of_workers(script: Script) -> Iterator[Environment]:
+    """Vector environments with workers that are not for evaluation by their name."""
+    for environment in with_workers(script):
+        statement = ast.unparse(script.statement_of(environment.call)).split("=", maxsplit=1)[0]
+        if not re.search(r"eval|test|val|play|demo|record|video", statement, re.IGNORECASE):
+            yield environment
+
+
+def _built(environment: Environment) -> Iterator[ast.Call]:
+    """The calls that build the members: the construction itself, and everything in its factories."""
+    yield environment.call
+    for factory in environment.factories:
+        if not isinstance(factory, ast.ClassDef):
+            yield from (node for node in ast.walk(factory) if isinstance(node, ast.Call))
+
+
+def _mode(script: Script, call: ast.Call) -> _Mode | None:
+    """A render mode that is written as a keyword, or in ``env_kwargs``."""
+    given = script.argument(call, "env_kwargs")
+    options = script.definition(given) if given is not None else None
+    if isinstance(options, ast.Dict):
+        for key, item in zip(options.keys, options.values, strict=True):
+            if isinstance(key, ast.Constant) and key.value == "render_mode" and script.value(item) in _MODES:
+                return _Mode(node=item, text=script.value(item))
+    for holder in (call, options):
+        for keyword in holder.keywords if isinstance(holder, ast.Call) else ():
+            if keyword.arg == "render_mode" and script.value(keyword.value) in _MODES:
+                edit = script.remove_argument(holder, keyword) if isinstance(holder, ast.Call) else None
+                return _Mode(node=keyword.value, text=script.value(keyword.value), removal=edit)
+    return None
+
+
+def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode) -> Finding:
+    several = environment.has_workers or (environment.n_envs or 0) > 1
+    count = (
+        f"each of the {environment.n_envs} training environments"
+        if environment.n_envs
+        else "every training environment"
+    )
+    fix = Fix(title="no render_mode", edits=(mode.removal,), safety="unsafe") if mode.removal else None
+    return rule.finding(
+        f'{count if several else "the training environment"} is built with render_mode="{mode.text}"',
+        severity="warning" if several else "info",
+        place=script.place(mode.node),
+        costs_per="environment",
+        remedy="no render_mode for training; another environment for watching or recording",
+        fix=fix,
+    )
