@@ -217,7 +217,7 @@ def test_the_page_on_the_five_runs_is_up_to_date() -> None:
 
 def test_the_page_on_the_rules_names_every_rule() -> None:
     text = (ROOT / "docs" / "rules.md").read_text(encoding="utf-8")
-    assert re.findall(r"^### (MEM\d+)", text, flags=re.M) == [rule.code for rule in rules()]
+    assert set(re.findall(r"^\| \[(MEM\d+)\]", text, flags=re.M)) >= {rule.code for rule in rules()}
 
 
 @pytest.mark.parametrize("name", ["model.md", "run-file.md"])

@@ -1,0 +1,160 @@
+"""One call of lint: the files that were named, their reports, the baseline, and the fixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import UsageError
+from rlmem.lint.baseline import Key, read_baseline
+from rlmem.lint.files import Problem, discover
+from rlmem.lint.fixing import Fixing, fix_file, fix_text
+from rlmem.lint.linter import FileReport, Linter
+from rlmem.lint.many import lint_many
+from rlmem.lint.reading import Text, Unreadable, decode, is_notebook, read_file
+from rlmem.lint.settings import Asked, settings_for
+
+
+class Session:
+    """What is known so far; ``tell`` hears of everything that could not be analysed or fixed, as it happens."""
+
+    def __init__(
+        self, named: Sequence[Path], asked: Asked, *, tell: Callable[[object], None], anew: bool = False
+    ) -> None:
+        self.named, self._tell = tuple(named), tell
+        self.settings = settings_for(named, asked)
+        self.problems: list[Problem] = []
+        self.reports: list[FileReport] = []
+        self.fixed: dict[str, list[str]] = {}
+        self._given: Text | None = None  # standard input
+        file = self.settings.baseline
+        if anew and file is None:
+            raise UsageError("--write-baseline: name the file with --baseline, or in pyproject.toml")
+        self.baseline: dict[Key, Mapping[str, Any]] = {}
+        if file is not None and (not anew or file.exists()):
+            self.baseline = read_baseline(file)
+        known = frozenset[Key]() if anew else frozenset(self.baseline)
+        self.linter = Linter(self.settings, self.settings.budget(), known)
+
+    def _problem(self, problem: Problem) -> None:
+        self.problems.append(problem)
+        self._tell(problem)
+
+    def lint_text(self, data: bytes) -> None:
+        """Bytes that stand for the file that was named."""
+        path = self.named[0]
+        try:
+            self._given = decode(data, notebook=is_notebook(str(path)))
+        except Unreadable as error:
+            self._problem(Problem(path=str(path), text=str(error)))
+            return
+        self._reported(self.linter.lint(path, self._given))
+
+    def lint_files(self, tick: Callable[[int, int], None] = lambda done, total: None) -> None:
+        """The files that were named, and those in the folders; ``tick`` hears how many of how many are done."""
+        files = discover(self.named, self.settings.exclude, self.settings.root, self._problem)
+        if not files and not self.problems:
+            self._tell("no Python files or notebooks there")
+        for done, report in enumerate(lint_many(self.linter, files), 1):
+            self._reported(report)
+            tick(done, len(files))
+
+    def _reported(self, report: FileReport) -> None:
+        self.reports.append(report)
+        if report.problem is not None:
+            self._problem(report.problem)
+
+    @property
+    def has_findings(self) -> bool:
+        """Whether anything is shown."""
+        return any(report.shown for report in self.reports)
+
+    def exit_code(self, *, found: bool, exit_zero: bool = False) -> int:
+        """Findings first; and a file that could not be analysed is no reason to say that all is well."""
+        if found and not exit_zero:
+            return 1
+        return 3 if any(problem.failed for problem in self.problems) else 0
+
+    def fix(self, safeties: tuple[str, ...]) -> list[str]:
+        """Make the fixes of these safeties, file by file; what was made, as patches."""
+        patches = []
+        for number, report in enumerate(self.reports):
+            if not _fixable(report, safeties):
+                continue
+            fixing = fix_file(self.linter, report, safeties)
+            if isinstance(fixing, Problem):
+                self._problem(fixing)
+                continue
+            self._said(fixing)
+            self.reports[number] = fixing.report
+            if fixing.made:
+                self.fixed[report.path] = [finding.code for finding in fixing.made]
+                patches.append(_patch("made", fixing))
+        return patches
+
+    def unmade(self) -> list[str]:
+        """Patches of the fixes that have not been made: the safe ones, and the unsafe ones on top of them."""
+        patches = []
+        for report in self.reports:
+            if not _fixable(report, ("safe", "unsafe")):
+                continue
+            try:
+                text = self._given or read_file(Path(report.path))
+            except Unreadable:  # said when it could not be fixed
+                continue
+            now = report
+            for safety in ("safe", "unsafe"):
+                fixing = fix_text(self.linter, now, text, (safety,))
+                self._said(fixing)
+                if fixing.made:
+                    patches.append(_patch(f"{safety}, not made", fixing))
+                now, text = fixing.report, replace(text, text=fixing.after)
+        return patches
+
+    def _said(self, fixing: Fixing) -> None:
+        for problem in fixing.problems:
+            self._problem(problem)
+
+    def stale(self) -> list[Mapping[str, Any]]:
+        """Entries of the baseline that nothing matches any more, in files that were linted or are gone."""
+        linted = {report.key for report in self.reports if report.digest is not None}
+        matched = {key for report in self.reports for key in report.known}
+        return [
+            entry
+            for key, entry in self.baseline.items()
+            if key not in matched
+            and key[1] in self.settings.enabled_for(key[0])
+            and (key[0] in linted or not (self.settings.root / key[0]).exists())
+        ]
+
+    def baseline_entries(self) -> list[Mapping[str, Any]]:
+        """What is found now is known from now on; what is known of files that were not linted stays."""
+        linted = {report.key for report in self.reports}
+        kept = [
+            entry
+            for key, entry in self.baseline.items()
+            if key[0] not in linted and (self.settings.root / key[0]).exists()
+        ]
+        found = [
+            {
+                "path": report.key,
+                "line": item.finding.place.line if item.finding.place else None,
+                "code": item.finding.code,
+                "fingerprint": item.fingerprint,
+            }
+            for report in self.reports
+            for item in report.shown
+        ]
+        return [*kept, *found]
+
+
+def _fixable(report: FileReport, safeties: Sequence[str]) -> bool:
+    return any(found.finding.fix and found.finding.fix.safety in safeties for found in report.shown)
+
+
+def _patch(what: str, fixing: Fixing) -> str:
+    """A patch with a line above it for each finding; ``git apply`` passes over those."""
+    titles = [f"# {finding.code}: {finding.fix.title} ({what})\n" for finding in fixing.made if finding.fix]
+    return "".join((*dict.fromkeys(titles), fixing.diff()))

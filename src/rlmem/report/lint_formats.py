@@ -1,0 +1,205 @@
+"""Findings for other programs: GitHub's workflow commands, SARIF 2.1.0, and JUnit XML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from itertools import groupby
+from typing import Any
+from urllib.parse import quote
+from xml.sax.saxutils import escape, quoteattr
+
+from rlmem.lint.catalogue import manual
+from rlmem.report.lint import cost, location, render_text
+from rlmem.report.rule_pages import body_markdown
+from rlmem.version import __version__
+
+HOME = "https://github.com/rlmem/rlmem"
+SARIF_SCHEMA = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
+_GITHUB = {"error": "error", "warning": "warning", "info": "notice"}
+_SARIF = {"error": "error", "warning": "warning", "info": "note"}
+
+
+def sentence(finding: Mapping[str, Any]) -> str:
+    """What is wrong, what it costs, what to do; in a notebook also where, since other programs know only files."""
+    size, cell = cost(finding), finding["cell"]
+    where = f"cell {cell}, line {finding['line']}: " if cell else ""
+    remedy = f"; {finding['remedy']}" if finding["remedy"] else ""
+    return f"{where}{finding['title']}{f' [{size}]' if size else ''}{remedy}"
+
+
+def render_github(document: Mapping[str, Any]) -> str:
+    """Workflow commands, which GitHub shows beside the lines of a change; what could not be read is said as well."""
+    lines = []
+    for finding in document["findings"]:
+        properties = {"file": finding["path"], "title": f"{finding['code']} {finding['name']}"}
+        if not finding["cell"]:
+            one_line = finding["line"] == finding["end_line"]
+            ends = {"col": finding["column"], "endColumn": finding["end_column"]} if one_line else {}
+            properties |= {"line": finding["line"], "endLine": finding["end_line"], **ends}
+        lines.append(_command(_GITHUB[finding["severity"]], properties, sentence(finding)))
+    for problem in document["problems"]:
+        kind = "error" if problem["failed"] else "notice"
+        lines.append(_command(kind, {"file": problem["path"], "title": "rlmem lint"}, problem["text"]))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _command(kind: str, properties: Mapping[str, Any], message: str) -> str:
+    listed = ",".join(f"{key}={_escaped(str(value), ':,')}" for key, value in properties.items())
+    return f"::{kind} {listed}::{_escaped(message)}"
+
+
+def _escaped(text: str, more: str = "") -> str:
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
+
+
+def render_sarif(document: Mapping[str, Any]) -> str:
+    """A SARIF log with one run: rules with their manual pages, results with places, fixes and fingerprints."""
+    found = {finding["code"] for finding in document["findings"]}
+    listed = [(rule, page.strip()) for rule, page in manual() if rule.code in found]
+    index = {rule.code: number for number, (rule, _) in enumerate(listed)}
+    run = {
+        "tool": {
+            "driver": {
+                "name": "rlmem",
+                "version": __version__,
+                "informationUri": HOME,
+                "rules": [_rule(rule.code, rule.name, rule.severity, rule.family, page) for rule, page in listed],
+            }
+        },
+        "columnKind": "unicodeCodePoints",
+        "originalUriBaseIds": {"SRCROOT": {"description": {"text": "The folder rlmem was called in."}}},
+        "invocations": [
+            {
+                "executionSuccessful": not any(problem["failed"] for problem in document["problems"]),
+                "toolExecutionNotifications": [_notification(problem) for problem in document["problems"]],
+            }
+        ],
+        "results": [_result(finding, index[finding["code"]]) for finding in document["findings"]],
+    }
+    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+
+
+def _rule(code: str, name: str, severity: str, family: str, page: str) -> dict[str, Any]:
+    return {
+        "id": code,
+        "name": "".join(part.capitalize() for part in name.split("-")),
+        "shortDescription": {"text": page.splitlines()[0]},
+        "fullDescription": {"text": " ".join(page.split("\n\n")[1].split()) if "\n\n" in page else page},
+        "help": {"text": page, "markdown": body_markdown(page)},
+        "helpUri": f"{HOME}/blob/main/docs/rules/{code}.md",
+        "defaultConfiguration": {"level": _SARIF[severity]},
+        "properties": {"tags": ["memory", family], "problem.severity": _severity(severity)},
+    }
+
+
+def _severity(severity: str) -> str:
+    return "recommendation" if severity == "info" else severity
+
+
+def _artifact(path: str) -> dict[str, Any]:
+    """A file by its relative address; one that is elsewhere by its whole one."""
+    if path.startswith("/") or re.match(r"[A-Za-z]:", path):
+        return {"uri": f"file://{'' if path.startswith('/') else '/'}{quote(path)}"}
+    return {"uri": quote(path), "uriBaseId": "SRCROOT"}
+
+
+def _region(place: Mapping[str, Any]) -> dict[str, int]:
+    names = {"line": "startLine", "column": "startColumn", "end_line": "endLine", "end_column": "endColumn"}
+    return {name: place[key] for key, name in names.items()}
+
+
+def _result(finding: Mapping[str, Any], index: int) -> dict[str, Any]:
+    """Lines of a notebook's cell are not lines of its file: there, the file is the place and the message says the rest."""
+    physical: dict[str, Any] = {"artifactLocation": _artifact(finding["path"])}
+    result: dict[str, Any] = {
+        "ruleId": finding["code"],
+        "ruleIndex": index,
+        "level": _SARIF[finding["severity"]],
+        "message": {"text": sentence(finding)},
+        "locations": [{"physicalLocation": physical}],
+        "partialFingerprints": {"rlmemLine/v1": finding["fingerprint"]},
+    }
+    if not finding["cell"]:
+        physical["region"] = {**_region(finding), "snippet": {"text": finding["source"]}}
+        if finding["fix"]:
+            result["fixes"] = [_fix(finding)]
+    return result
+
+
+def _fix(finding: Mapping[str, Any]) -> dict[str, Any]:
+    edits = finding["fix"]["edits"]
+    replacements = [{"deletedRegion": _region(edit), "insertedContent": {"text": edit["text"]}} for edit in edits]
+    return {
+        "description": {"text": f"{finding['fix']['title']} ({finding['fix']['safety']})"},
+        "artifactChanges": [{"artifactLocation": _artifact(finding["path"]), "replacements": replacements}],
+    }
+
+
+def _notification(problem: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "level": "error" if problem["failed"] else "note",
+        "message": {"text": problem["text"]},
+        "locations": [{"physicalLocation": {"artifactLocation": _artifact(problem["path"])}}],
+    }
+
+
+def render_junit(document: Mapping[str, Any]) -> str:
+    """A test suite for each file with findings, a failure for each finding; one test that passes when there are none."""
+    suites = list(_suites(document))
+    findings, problems = len(document["findings"]), len(document["problems"])
+    tests = max(findings + problems, 1)
+    lines = [
+        '<?xml version="1.0" encoding="utf-8"?>',
+        f'<testsuites name="rlmem lint" tests="{tests}" failures="{findings}" errors="{problems}">',
+        *(
+            suites
+            or ['  <testsuite name="rlmem" tests="1" failures="0" errors="0"><testcase name="lint"/></testsuite>']
+        ),
+        "</testsuites>",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _suites(document: Mapping[str, Any]) -> Iterator[str]:
+    for path, group in groupby(document["findings"], key=lambda finding: str(finding["path"])):
+        found = list(group)
+        yield f'  <testsuite name={_attribute(path)} tests="{len(found)}" failures="{len(found)}" errors="0">'
+        for finding in found:
+            name = f"{finding['code']} {finding['name']} at {location(finding)}"
+            yield f'    <testcase name={_attribute(name)} classname={_attribute(path)} line="{finding["line"]}">'
+            message = _attribute(sentence(finding))
+            body = escape(_valid(finding["source"].strip()))
+            yield f"      <failure type={_attribute(finding['severity'])} message={message}>{body}</failure>"
+            yield "    </testcase>"
+        yield "  </testsuite>"
+    for problem in document["problems"]:
+        path = _attribute(problem["path"])
+        yield f'  <testsuite name={path} tests="1" failures="0" errors="1">'
+        yield f'    <testcase name="lint" classname={path}><error message={_attribute(problem["text"])}/></testcase>'
+        yield "  </testsuite>"
+
+
+def _attribute(text: str) -> str:
+    return quoteattr(_valid(text))
+
+
+def _valid(text: str) -> str:
+    """Without the characters that XML 1.0 has no way to write."""
+    return re.sub("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "�", text)
+
+
+def render_json(document: Mapping[str, Any]) -> str:
+    """The document itself."""
+    return json.dumps(document, indent=2, ensure_ascii=False)
+
+
+#: Format to what writes it; text in a terminal has more to it.
+RENDERERS = {
+    "text": render_text,
+    "json": render_json,
+    "github": render_github,
+    "sarif": render_sarif,
+    "junit": render_junit,
+}

@@ -1,0 +1,72 @@
+"""What is said about one script: rules on its text, and rules on plans of the runs in it, each said once."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+from rlmem.findings import Finding
+from rlmem.lint.check import find
+from rlmem.lint.linter import Linter
+from rlmem.lint.settings import Asked, settings_for
+from rlmem.plan import Budget
+from rlmem.planner import Planner
+from rlmem.scripts import parse_script
+from rlmem.units import GIB
+
+TRAIN = """
+import gymnasium as gym
+from stable_baselines3 import SAC
+
+env = gym.make("{env}")
+model = SAC(
+    "MlpPolicy",
+    env,
+    buffer_size=20_000_000,
+)
+model.learn(20_000_000)
+"""
+
+
+def found(text: str, ram_bytes: int = 64 * GIB) -> tuple[Finding, ...]:
+    budget = Budget(name="test", ram_bytes=ram_bytes)
+    return find(parse_script(text, "train.py"), Planner(budget))
+
+
+def test_a_run_that_a_script_describes_is_planned_and_its_findings_have_places_and_bytes() -> None:
+    findings = {finding.code: finding for finding in found(TRAIN.format(env="Pendulum-v1"), GIB)}
+    assert findings["MEM001"].severity == "error"
+    place = findings["MEM001"].place
+    assert place is not None
+    assert place.path == "train.py"
+    assert 6 <= place.line <= 10
+    assert (findings["MEM101"].saves_bytes or 0) > 200 * 10**6
+
+
+def test_a_run_whose_environment_is_not_known_is_not_planned() -> None:
+    assert found(TRAIN.format(env="MyOwn-v0"), GIB) == ()
+
+
+def test_two_runs_with_the_same_mistake_are_two_findings() -> None:
+    once = TRAIN.format(env="Pendulum-v1")
+    twice = once + once.replace("model", "other").split("SAC\n\n", 1)[1]
+    lines = [finding.place.line for finding in found(twice) if finding.code == "MEM101" and finding.place]
+    assert len(lines) == len(set(lines)) == 2
+
+
+def test_no_place_gets_the_same_finding_twice() -> None:
+    loop = TRAIN.format(env="Pendulum-v1").replace("\nmodel = ", "\nfor seed in range(3):\n  model = ")
+    findings = found(loop)
+    keys = [(finding.code, finding.place) for finding in findings]
+    assert len(keys) == len(set(keys))
+
+
+def test_a_linter_can_be_sent_to_another_process(tmp_path: Path) -> None:
+    linter = Linter(settings_for([tmp_path], Asked()), Budget(name="test", ram_bytes=GIB))
+    path = tmp_path / "train.py"
+    path.write_text(TRAIN.format(env="Pendulum-v1"))
+    copy = pickle.loads(pickle.dumps(linter))
+    report = copy.lint(path)
+    assert report == linter.lint(path)
+    assert pickle.loads(pickle.dumps(report)) == report
+    assert "MEM001" in {item.finding.code for item in report.shown}
