@@ -68,13 +68,14 @@ docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) 
 	$(BIN)/rlmem rule --pages -o docs/rules.md
 	$(BIN)/python docs/tables.py
 
-bench: $(VENV)/.truth ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch and MemoryCallback
+bench: $(VENV)/.truth ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/peaks.py
 	$(BIN)/python benchmarks/explaining.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/callback.py
+	$(BIN)/python benchmarks/linting.py
 
 $(VENV)/.bench-buffers: $(VENV)/.truth
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,bench-buffers]'

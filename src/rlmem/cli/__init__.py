@@ -17,6 +17,8 @@ from rlmem.version import __version__
 COMMANDS = {
     "plan": "Say what a run will need, by component and phase, and whether it fits.",
     "capacity": "How far a knob can be turned on given machines.",
+    "fit": "The smallest change that makes a run fit, as a plan, a diff or fields to set.",
+    "max-buffer": "The largest replay buffer that fits an environment and an algorithm.",
     "measure": "Measure a run in fresh processes, over a range of values.",
     "bench": "Speed, reward and memory of named profiles, each in a fresh process.",
     "explain": "Say what holds the memory of a running process, page by page.",
@@ -28,6 +30,7 @@ COMMANDS = {
     "show": "Show a stored run, or a document saved with --json.",
     "presets": "List the built-in runs, or print one as YAML.",
     "machines": "List named machines, or what this process may use.",
+    "lint": "Find memory mistakes in training scripts, without running them; fix what can be fixed.",
     "rule": "The manual page of a rule, or the list of rules.",
     "schema": "The JSON Schemas of what rlmem reads and prints.",
     "calibrate": "Measure the runtime constants of this environment.",

@@ -11,13 +11,16 @@ from rlmem.cli.common import emit
 
 
 @click.command("schema")
-@click.argument("which", type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded"]), default="plan")
+@click.argument(
+    "which", type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded", "fit", "lint"]), default="plan"
+)
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
 def command(which: str, output: Path | None) -> int:
     """Print a JSON Schema.
 
     Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem explain' ('explain') and
-    'rlmem watch' ('moment') print with --json, or a run recorded by 'rlmem run' ('recorded').
+    'rlmem watch' ('moment') print with --json, a run recorded by 'rlmem run' ('recorded'), or what 'rlmem fit'
+    ('fit') or 'rlmem lint' ('lint') found.
 
     \b
     Examples:
@@ -27,6 +30,8 @@ def command(which: str, output: Path | None) -> int:
     """
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.explain import EXPLAIN_JSON_SCHEMA
+    from rlmem.report.fit import FIT_JSON_SCHEMA
+    from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.report.sweep import SWEEP_JSON_SCHEMA
     from rlmem.report.watch import MOMENT_JSON_SCHEMA
@@ -39,6 +44,8 @@ def command(which: str, output: Path | None) -> int:
         "explain": EXPLAIN_JSON_SCHEMA,
         "moment": MOMENT_JSON_SCHEMA,
         "recorded": RECORDED_JSON_SCHEMA,
+        "fit": FIT_JSON_SCHEMA,
+        "lint": LINT_JSON_SCHEMA,
     }
     emit(json.dumps(schemas[which], indent=2, ensure_ascii=False), output)
     return 0

@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import os
 import re
-import shutil
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +14,7 @@ from rlmem.lint.files import Problem, why
 from rlmem.lint.linter import FileReport, Found, Linter
 from rlmem.lint.notebooks import InexactError, with_edits
 from rlmem.lint.reading import Text, Unreadable, is_notebook, read_file
+from rlmem.lint.writing import replace_file
 
 #: A fix can make room for another; one that comes back every time would never end.
 ROUNDS = 10
@@ -53,7 +50,7 @@ def fix_text(linter: Linter, report: FileReport, text: Text, safeties: Sequence[
             changed = _edited(linter, report.path, text.text, taken)
             made_now = replace(text, text=changed, digest=hashlib.sha256(text.encoded(changed)).hexdigest())
             after = linter.lint(Path(report.path), made_now)
-            trouble = after.problem.text if after.problem else None
+            trouble = after.problem.text if after.problem and after.problem.failed else None
         except InexactError as error:
             trouble = str(error)
         except UnicodeEncodeError:
@@ -113,27 +110,7 @@ def fix_file(linter: Linter, report: FileReport, safeties: Sequence[str]) -> Fix
     if fixing.after == fixing.before:
         return fixing
     try:
-        _replace(path, text.encoded(fixing.after), text.digest)
+        replace_file(path, text.encoded(fixing.after), text.digest)
     except OSError as error:
         return Problem(path=report.path, text=f"not fixed: {why(error)}")
     return fixing
-
-
-def _replace(path: Path, data: bytes, digest: str) -> None:
-    """Another content for a file, in one step; its mode stays, and a link stays a link."""
-    target = Path(os.path.realpath(path))
-    if not target.stat().st_mode & 0o222 or not os.access(target, os.W_OK):
-        raise PermissionError(13, "the file is read-only")
-    handle, temporary = tempfile.mkstemp(prefix=".rlmem-", dir=target.parent)
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-        shutil.copymode(target, temporary)
-        with contextlib.suppress(OSError):  # only root may give a file away
-            found = target.stat()
-            os.chown(temporary, found.st_uid, found.st_gid)
-        if hashlib.sha256(target.read_bytes()).hexdigest() != digest:
-            raise OSError(16, "it was changed since it was linted; lint it again")
-        os.replace(temporary, target)
-    finally:
-        Path(temporary).unlink(missing_ok=True)

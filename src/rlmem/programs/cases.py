@@ -11,6 +11,7 @@ from typing import Any
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, resolve
 from rlmem.frameworks.cleanrl import place
+from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.networks import PRESETS, extractor
 from rlmem.frameworks.swarm import chains
 from rlmem.layers import Chain
@@ -59,13 +60,16 @@ def make_case(spec: RunSpec, updates: int | None = None) -> Case:
     name = find_adapter(spec).name
     resolved = resolve(spec)
     _refuse(spec, "precision", ("float32",), f"rlmem's {name} program computes in float32")
-    _refuse(spec, "storage", ("plain",), f"rlmem's {name} program stores what the framework stores")
+    stores = ("plain", "compact", "frames-once") if name == "sb3" else ("plain",)
+    _refuse(spec, "storage", stores, f"rlmem's {name} program stores what the framework stores")
+    _refuse(spec, "codec", ("none",), "what a codec saves depends on data that a description does not have")
     make, packages = PROGRAMS[name]
     body, notes = make(spec, resolved)
     if updates is not None:
         on_policy = "n_steps" in resolved and "buffer_size" not in resolved
         key = "updates" if name in ("sb3", "cleanrl") else "iterations"
         body[key] = max(updates, 1) if on_policy or name != "sb3" else max(updates, 2)
+    packages = (*packages, "rlmem", "numba") if body.get("compact") else packages
     contrib = ("sb3_contrib",) if name == "sb3" and resolved.text("algorithm") in _contrib() else ()
     return Case(program=f"{name}_run.py", body=body, packages=(*packages, *contrib), notes=tuple(notes))
 
@@ -156,6 +160,7 @@ def _sb3(spec: RunSpec, resolved: RunSpec) -> tuple[dict[str, Any], list[str]]:
         "eval": evaluation if spec.get("eval.n_envs", 0) else None,
         "evaluate": bool(resolved.get("eval.attached", True)),
         "her": spec.get("replay.kind") == "her",
+        "compact": {"budget": spec.get("spill_budget")} if is_compact(spec) else None,
         "fill_replay": True,
         "checkpoint": True,
         "save_replay": spec.flag("checkpoint.save_replay_buffer") or spec.get("resume.replay_buffer", "none") != "none",

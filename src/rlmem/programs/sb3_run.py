@@ -13,8 +13,9 @@ Stand-alone (numpy, torch, gymnasium, SB3); reads /proc, so Linux only. Case key
     policy        default from the observation space
     extractor     {"branches": {key: ops}, "fusion": ops or null}: feature layers of one's own ("" is the key of a Box)
     model_kwargs  constructor arguments; strings name classes where SB3 wants classes
+    compact       rlmem's compact buffers in place of SB3's: {"budget": bytes in RAM or null}
     her           HerReplayBuffer (a Dict with observation, achieved_goal and desired_goal)
-    fill_replay   write every page of every replay array, as a full buffer has
+    fill_replay   write every page of every replay array, as a full buffer has; a compact one is filled by collecting
     collect_steps off-policy: steps of all environments to collect (default 128)
     updates       on-policy: train() calls (default 2); off-policy: gradient steps (default 8)
     checkpoint    default true;  save_replay  default true (off-policy)
@@ -23,6 +24,7 @@ Stand-alone (numpy, torch, gymnasium, SB3); reads /proc, so Linux only. Case key
     sb3_path      folder put first on sys.path (an unpacked SB3 version)
 """
 
+import atexit
 import os
 import shutil
 import sys
@@ -38,6 +40,7 @@ CONTRIB = {
     "trpo": "TRPO",
     "crossq": "CrossQ",
 }
+ON_POLICY = ("ppo", "a2c", "trpo", "maskable_ppo", "recurrent_ppo")
 CORE = {"ppo": "PPO", "a2c": "A2C", "dqn": "DQN", "sac": "SAC", "td3": "TD3", "ddpg": "DDPG"}
 
 
@@ -138,12 +141,35 @@ def build(algorithm, case, env):
         from stable_baselines3 import HerReplayBuffer
 
         kwargs["replay_buffer_class"] = HerReplayBuffer
+    compact = case.get("compact")
+    if compact is not None and case["algorithm"] != "recurrent_ppo":
+        kwargs.update(compact_arguments(case, kwargs))
     if case.get("extractor"):
         inner = dict(kwargs.get("policy_kwargs") or {})
         inner["features_extractor_class"] = described_extractor(case["extractor"])
         kwargs["policy_kwargs"] = inner
     policy = case.get("policy") or default_policy(env.observation_space, case["algorithm"] == "recurrent_ppo")
-    return algorithm(policy, env, **kwargs)
+    model = algorithm(policy, env, **kwargs)
+    if compact is not None and case["algorithm"] == "recurrent_ppo":
+        from rlmem.sb3 import CompactRecurrentRolloutBuffer
+
+        model.rollout_buffer = CompactRecurrentRolloutBuffer.like(model.rollout_buffer)
+    return model
+
+
+def compact_arguments(case, kwargs):
+    """rlmem's buffer, and its options; what spills goes to a folder that does not outlive the program."""
+    import rlmem.sb3
+
+    if "buffer_size" not in kwargs and case["algorithm"] in ON_POLICY:
+        return {"rollout_buffer_class": rlmem.sb3.CompactRolloutBuffer}
+    options = dict(kwargs.get("replay_buffer_kwargs") or {})
+    if case["compact"].get("budget"):
+        folder = tempfile.mkdtemp(prefix="sb3_run_")
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        options.update(budget=case["compact"]["budget"], spill=folder)
+    kind = "CompactHerReplayBuffer" if case.get("her") else "CompactReplayBuffer"
+    return {"replay_buffer_class": getattr(rlmem.sb3, kind), "replay_buffer_kwargs": options}
 
 
 # ---------------------------------------------------------------- buffers
@@ -214,6 +240,8 @@ def optimizers(model):
 def components(model, buffer, group):
     """Measured bytes under the names of a plan's components."""
     arrays = describe_buffer(buffer)["nbytes"]
+    if hasattr(buffer, "reserved_nbytes"):  # a compact buffer, which says itself what it takes
+        arrays["observations"] = int(buffer.nbytes) - sum(arrays.values())
     sizes = {f"{group}.{name}": size for name, size in arrays.items() if not name.startswith("_") and name != "infos"}
     targets = [module for name, module in model.policy.named_children() if "target" in name]
     inside = kit.module_bytes(targets)
@@ -257,12 +285,17 @@ def run(case):
     result = {"case": case, "buffer": describe_buffer(buffer), "notes": notes}
     result["params"] = {"policy": {"count": sum(p.numel() for p in model.policy.parameters())}}
 
-    if off_policy and case.get("fill_replay"):
+    plain = case.get("compact") is None
+    if off_policy and case.get("fill_replay") and plain:
         with phases("collect"):
             fill_replay(buffer, case.get("info") or {})
         notes.append("replay filled to its size with observations of the described shape")
     total, callback = model._setup_learn(10**9, callback=None)
     callback.on_training_start(locals(), globals())
+    if off_policy and case.get("fill_replay") and not plain:
+        with phases("collect"):
+            collect(model, env, callback, buffer.buffer_size, learning_starts=10**12)
+        notes.append("replay filled to its size by random actions in environments of the described shape")
     learn(model, env, callback, case, phases, total)
     result["components"] = components(model, buffer, "replay" if off_policy else "rollout")
     if case.get("evaluate") and eval_env is not None:
@@ -290,27 +323,30 @@ def learn(model, env, callback, case, phases, total):
             with phases("update"):
                 model.train()
         return
-    from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
-
-    def collect():
-        model.collect_rollouts(
-            env,
-            callback=callback,
-            train_freq=TrainFreq(int(case.get("collect_steps", 128)), TrainFrequencyUnit.STEP),
-            replay_buffer=model.replay_buffer,
-            action_noise=model.action_noise,
-            learning_starts=0,
-            log_interval=None,
-        )
-
+    steps_each = int(case.get("collect_steps", 128))
     updates = int(case.get("updates", 8))
     with phases("collect"):
-        collect()
+        collect(model, env, callback, steps_each)
     for steps in [1, 1, updates - 2] if updates > 2 else [1] * updates:
         with phases("update"):
             model.train(gradient_steps=steps, batch_size=model.batch_size)
     with phases("collect"):  # beside gradients and optimizer state now
-        collect()
+        collect(model, env, callback, steps_each)
+
+
+def collect(model, env, callback, steps, learning_starts=0):
+    """Steps of all environments into the replay buffer; random ones before ``learning_starts``."""
+    from stable_baselines3.common.type_aliases import TrainFreq, TrainFrequencyUnit
+
+    model.collect_rollouts(
+        env,
+        callback=callback,
+        train_freq=TrainFreq(steps, TrainFrequencyUnit.STEP),
+        replay_buffer=model.replay_buffer,
+        action_noise=model.action_noise,
+        learning_starts=learning_starts,
+        log_interval=None,
+    )
 
 
 def save(algorithm, model, env, case, phases, off_policy, notes):

@@ -47,4 +47,5 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
             saves_bytes=saves or None,
             location=f"observation.{key}",
             remedy=f"remove {key!r} from the observation space",
+            changes=changes,
         )

@@ -28,7 +28,9 @@ def add_argument(script: Script, call: ast.Call, text: str) -> Edit:
     if indent is None:
         return Edit(start=at, end=at, text=f" {text}" if comma else f", {text}")
     newline = "\r\n" if "\r\n" in script.text else "\n"
-    return Edit(start=at, end=at, text=f"{'' if comma else ','}{newline}{indent}{text}{',' if comma else ''}")
+    comment = _comment_after(script.source.code[at:end])  # stays beside the argument it is about
+    written = f"{'' if comma else ','}{comment}{newline}{indent}{text}{',' if comma else ''}"
+    return Edit(start=at, end=at + len(comment), text=written)
 
 
 def _arguments(call: ast.Call) -> list[ast.AST]:
@@ -42,6 +44,11 @@ def _own_line(script: Script, call: ast.Call, arguments: list[ast.AST]) -> str |
     start = script.source.starts[line - 1]
     before = script.text[start:last]
     return before if not before.strip() and start > script.span(call.func)[1] else None
+
+
+def _comment_after(tail: str) -> str:
+    line = tail.splitlines()[0] if tail else ""
+    return line.rstrip() if line.lstrip().startswith("#") else ""
 
 
 def _last_token(text: str) -> tuple[int, bool]:

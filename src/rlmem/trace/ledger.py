@@ -172,6 +172,9 @@ class TracedLedger:
         for buffer, store in self.rehearsal.get("stores", {}).items():
             for name, amount, resident in kept(store, self.facts.get("sized") or {}):
                 yield f"{_GROUPS[buffer]}.{name}", amount, resident
+        for store in self.facts.get("loop_stores", ()):
+            for name, amount, resident in kept(store, {}):
+                yield f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen:
                 continue

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 from rlmem.errors import AnalysisError, RlmemError, SpecError
 from rlmem.ledger import Ledger
@@ -19,8 +20,24 @@ from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.ledger import TracedLedger
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Traced:
+    """A plan from a dry run, and what is needed to plan the same run changed."""
+
+    plan: Plan
+    #: The run as it was met, to be changed.
+    asked: RunSpec
+    #: The plan of a changed run; ``None`` where the description is not enough for a closed form.
+    replan: Callable[[RunSpec], Plan] | None
+
+
 def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
     """The plan; falls back to the closed form when the run stopped early but said what it was."""
+    return traced(planner, run).plan
+
+
+def traced(planner: Planner, run: DryRun) -> Traced:
+    """The plan, and a way to plan the run changed."""
     spec = describe(run)
     closed = _closed(planner, spec)
     phases = run.facts["phases"]
@@ -41,7 +58,8 @@ def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
             )
         return _judged(planner, spec, TracedLedger(run.facts).ledger(), closed, notes)
     if closed is not None:
-        return replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
+        plan = replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
+        return Traced(plan=plan, asked=spec, replan=lambda other: planner.plan(other, findings=False))
     raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
 
 
@@ -63,7 +81,7 @@ def _closed(planner: Planner, spec: RunSpec) -> Plan | None:
         return None
 
 
-def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None, notes: tuple[str, ...]) -> Plan:
+def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None, notes: tuple[str, ...]) -> Traced:
     """Peaks and verdict of the traced ledger; what a remedy saves is the difference of two closed forms."""
     budget = planner.budget
     plan = Plan(
@@ -75,7 +93,17 @@ def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None
         notes=notes,
     )
     if closed is None:
-        return plan
+        return Traced(plan=plan, asked=spec, replan=None)
+    replan = shifted(planner, plan, closed)
+    try:
+        findings = find(Context(plan=plan, asked=spec, replan=replan))
+    except SpecError:
+        findings = ()
+    return Traced(plan=replace(plan, findings=findings), asked=spec, replan=replan)
+
+
+def shifted(planner: Planner, plan: Plan, closed: Plan) -> Callable[[RunSpec], Plan]:
+    """Closed forms of changed runs, moved by what the dry run saw beyond the closed form of the run as it is."""
     shift = {peak.device: peak.expected_bytes - _expected(closed, peak.device) for peak in plan.tops}
 
     def replan(other: RunSpec) -> Plan:
@@ -91,11 +119,7 @@ def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None
         )
         return replace(after, peaks=peaks)
 
-    try:
-        findings = find(Context(plan=plan, asked=spec, replan=replan))
-    except SpecError:
-        findings = ()
-    return replace(plan, findings=findings)
+    return replan
 
 
 def _expected(plan: Plan, device: str) -> int:

@@ -17,17 +17,13 @@ from rlmem.trace.changes import changes_from, checked, split_values
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.ledger import TracedLedger
 from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import Target, parse_target
 from rlmem.units import format_size
 
 
 def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
     """Plan the point with a dry run, then measure it."""
-    script = Path(target) if target.endswith(".py") else None
-    asked, device = changes_from(options.sets)
-    asked |= {name: checked(name, value) for name, value in values.items()}
-    args, changes = split_values(script, options.args, asked)
-    found = parse_target(target, args, python=options.python)
+    found, changes, device = _resolved(target, values, options)
     planner = Planner(make_budget(), read_calibration(found.python))
     plan: Plan | None = None
     why = ""
@@ -35,7 +31,28 @@ def measure_point(target: str, values: Mapping[str, int | str], options: PointOp
         plan = plan_dry_run(planner, dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes))
     except AnalysisError as error:
         why = str(error)
-    run = dry_run(
+    return _point(values, _measured(found, changes, device, options), plan, why, options)
+
+
+def measure_alone(target: str, options: PointOptions) -> Point:
+    """Measure the target as it is, without a plan beside it."""
+    found, changes, device = _resolved(target, {}, options)
+    return _point({}, _measured(found, changes, device, options), None, "", options)
+
+
+def _resolved(
+    target: str, values: Mapping[str, int | str], options: PointOptions
+) -> tuple[Target, dict[str, Any], str | None]:
+    """What to run, with which changes of its model, and for which device."""
+    script = Path(target) if target.endswith(".py") else None
+    asked, device = changes_from(options.sets)
+    asked |= {name: checked(name, value) for name, value in values.items()}
+    args, changes = split_values(script, options.args, asked)
+    return parse_target(target, args, python=options.python), changes, device
+
+
+def _measured(found: Target, changes: Mapping[str, Any], device: str | None, options: PointOptions) -> DryRun:
+    return dry_run(
         found,
         mode="measure",
         changes=changes,
@@ -44,7 +61,6 @@ def measure_point(target: str, values: Mapping[str, int | str], options: PointOp
         time_s=options.time_limit_s,
         updates=options.updates,
     )
-    return _point(values, run, plan, why, options)
 
 
 def _point(values: Mapping[str, int | str], run: DryRun, plan: Plan | None, why: str, options: PointOptions) -> Point:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.lint import fixing
+from rlmem.lint import writing
 from rlmem.lint.files import Problem
 from rlmem.lint.fixing import Fixing, fix_file
 from rlmem.lint.linter import Linter
@@ -117,13 +117,13 @@ def test_a_file_that_was_changed_since_it_was_linted_is_refused(project: Write) 
 
 def test_a_file_that_is_changed_while_it_is_fixed_is_refused(project: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     path = project(train="waste()\n")
-    copymode = fixing.shutil.copymode
+    copymode = writing.shutil.copymode
 
     def meanwhile(*arguments: str) -> None:
         path.write_text("somebody else\n")
         copymode(*arguments)
 
-    monkeypatch.setattr(fixing.shutil, "copymode", meanwhile)
+    monkeypatch.setattr(writing.shutil, "copymode", meanwhile)
     done = fix(path)
     assert isinstance(done, Problem)
     assert path.read_text() == "somebody else\n"

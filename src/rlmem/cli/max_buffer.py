@@ -1,0 +1,145 @@
+"""``rlmem max-buffer``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from rlmem.cli.common import chosen_format, emit, output_options, set_option
+from rlmem.errors import SpecError, UsageError
+
+if TYPE_CHECKING:
+    from rlmem.report.view import View
+    from rlmem.sizes import Largest
+    from rlmem.spec import RunSpec
+
+MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
+
+
+@click.command("max-buffer")
+@click.argument("env")
+@click.option(
+    "--algo", required=True, metavar="NAME", help="An algorithm with a replay buffer: sac, td3, dqn, qrdqn, …"
+)
+@click.option("--ram", metavar="SIZE", help="Memory for the run, such as 16GB. Default: what may really be used here.")
+@click.option("--n-envs", type=click.IntRange(1), default=1, show_default=True, help="Environments stepped together.")
+@click.option(
+    "--margin", default="10%", show_default=True, metavar="SHARE", help="What stays free, such as 10% or 0.1."
+)
+@click.option("--python", metavar="PATH", help="The interpreter that has the environment.")
+@set_option
+@output_options
+def command(
+    env: str,
+    algo: str,
+    ram: str | None,
+    n_envs: int,
+    margin: str,
+    python: str | None,
+    sets: tuple[str, ...],
+    as_json: bool,
+    format_: str | None,
+    output: Path | None,
+) -> int:
+    """The largest replay buffer that fits an environment and an algorithm of Stable-Baselines3.
+
+    ENV is a Gymnasium id, package:ID for one that a package registers, or package.module:callable for what makes one. It is
+    made once, in a process of its own, to read its spaces. The figure holds for the upper bound of the plan, with the margin
+    left free; wrappers that stack frames or change the observation are told with --set frame_stack=4.
+
+    \b
+    Examples:
+      rlmem max-buffer Pendulum-v1 --algo sac --ram 16GB
+      rlmem max-buffer ALE/Pong-v5 --algo dqn --ram 16GB --set frame_stack=4
+      rlmem max-buffer Humanoid-v5 --algo td3 --ram 8GB --n-envs 4 --margin 20% --json
+      rlmem max-buffer mypkg.envs:make_robot --algo sac --python ~/envs/train/bin/python
+
+    Exits 3 when the environment cannot be made, or when not even a small buffer fits.
+    """
+    from rlmem.report.render import render_view
+    from rlmem.sizes import algorithm_name, describe, largest_buffer, read_environment
+    from rlmem.sources.overrides import parse_set
+    from rlmem.trace.target import find_python
+
+    wanted = chosen_format(format_, output, as_json=as_json)
+    share = _share(margin)
+    found_python, _ = find_python(None, Path.cwd(), python, os.environ)
+    found = read_environment(env, found_python)
+    values: dict[str, Any] = {"n_envs": found["n_envs"] if found["n_envs"] > 1 else n_envs}
+    if found.get("sb3"):
+        values["framework.version"] = found["sb3"]
+    values |= dict(parse_set(item) for item in sets)
+    try:
+        spec = describe(found, algorithm_name(algo), values)
+    except SpecError as error:
+        raise error.located(env) from None
+    plain = largest_buffer(spec, ram, margin=share, python=found_python)
+    document = _document(env, spec, plain, share, _compact(spec, ram, share, found_python))
+    emit(render_view(document, _view, wanted, output), output)
+    return 0
+
+
+def _share(text: str) -> float:
+    number, percent, rest = text.strip().partition("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        raise UsageError(f"--margin {text!r} is not a share; write it like 10% or 0.1") from None
+    if rest.strip() or not 0 <= value < 1:
+        raise UsageError(f"--margin {text!r}: at least 0 and below 100%, such as 10%")
+    return value
+
+
+def _compact(spec: RunSpec, ram: str | None, share: float, python: str) -> Largest | None:
+    """The same with rlmem's own buffer, where the run has none yet."""
+    from rlmem.errors import RlmemError
+    from rlmem.sizes import largest_buffer
+
+    if "storage" in spec:
+        return None
+    try:
+        return largest_buffer(spec.having({"storage": "compact"}, "compared"), ram, margin=share, python=python)
+    except RlmemError:
+        return None
+
+
+def _document(env: str, spec: RunSpec, plain: Largest, margin: float, compact: Largest | None) -> dict[str, Any]:
+    top = plain.plan.top("ram")
+    return {
+        "schema": MAX_BUFFER_SCHEMA,
+        "env": env,
+        "algorithm": spec.text("algorithm"),
+        "n_envs": plain.plan.spec.count("n_envs"),
+        "ram_bytes": plain.ram_bytes,
+        "margin": margin,
+        "limit_bytes": plain.limit_bytes,
+        "buffer_size": plain.buffer_size,
+        "expected_bytes": top.expected_bytes if top else None,
+        "high_bytes": top.high_bytes if top else None,
+        "compact_buffer_size": compact.buffer_size if compact else None,
+        "spec": plain.plan.spec.to_dict(),
+    }
+
+
+def _view(document: dict[str, Any]) -> View:
+    from rlmem.report.view import Section, View
+    from rlmem.units import format_count, format_size
+
+    size = format_count(document["buffer_size"])
+    what = f"{document['algorithm']} on {document['env']}, {document['n_envs']} environment(s)"
+    lines = [
+        f"needs {format_size(document['expected_bytes'])}, at most {format_size(document['high_bytes'])}, of "
+        f"{format_size(document['limit_bytes'])}: {format_size(document['ram_bytes'])} less a margin of {document['margin']:.0%}",
+    ]
+    if document["compact_buffer_size"]:
+        lines.append(f"with CompactReplayBuffer of rlmem.sb3: {format_count(document['compact_buffer_size'])}")
+    notes = ("Closed form of the environment's spaces with SB3's defaults; 'rlmem plan train.py' knows your script.",)
+    return View(
+        title=what,
+        verdict=((f"buffer_size = {size}", "good"),),
+        sections=(Section(title="Why", lines=tuple(lines)),),
+        notes=notes,
+    )

@@ -1,0 +1,160 @@
+"""What a remedy is: a function from a run to changes of it, with its class and its price."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.plan import Plan
+from rlmem.rules.base import Context
+from rlmem.spec import RunSpec
+
+#: What a change touches, the mildest first. lossless: the learner sees the same numbers; speed: it sees the same, or all
+#: but the same, later; learning: it sees something else.
+KINDS = ("lossless", "speed", "learning")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Question:
+    """What a remedy is asked: the run as it stands, and what has to fit."""
+
+    context: Context
+    #: It is enough that the expected peak fits; otherwise the upper bound has to.
+    expected: bool = False
+    #: The device that has to fit; ``None``: all of them.
+    device: str | None = None
+
+    def is_over(self, plan: Plan) -> bool:
+        """Whether a plan is above a limit."""
+        return over(plan, expected=self.expected, device=self.device) > 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A remedy's answer: other values of a run's fields, and how they are written in a program."""
+
+    values: Mapping[str, Any]
+    how: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedy:
+    """One row of the table."""
+
+    name: str
+    kind: str
+    title: str
+    #: What it costs, in a sentence.
+    costs: str
+    find: Callable[[Question], Change | None]
+    #: How many times as long training takes; ``None`` when nobody knows, and ``basis`` says where the figure is from.
+    slowdown: float | None
+    basis: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """A remedy applied: what changed, and the plans before and after it."""
+
+    remedy: Remedy
+    change: Change
+    #: The values that were there, as the framework resolved them; ``None`` for none.
+    old: Mapping[str, Any]
+    before: Plan
+    after: Plan
+
+    @property
+    def saves(self) -> dict[str, int]:
+        """Bytes saved at the expected peak, by device; ``plan(before) − plan(after)``, so it can be negative."""
+        return {
+            top.device: top.expected_bytes - (now.expected_bytes if now else 0)
+            for top in self.before.tops
+            for now in (self.after.top(top.device),)
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class State:
+    """A run after some steps: what is asked for now, and its plan."""
+
+    asked: RunSpec
+    plan: Plan
+    steps: tuple[Step, ...] = ()
+
+    @property
+    def slowdown(self) -> float | None:
+        """All steps together; ``None`` when one of them is unknown."""
+        product = 1.0
+        for step in self.steps:
+            if step.remedy.slowdown is None:
+                return None
+            product *= step.remedy.slowdown
+        return product
+
+    @property
+    def changes(self) -> dict[str, Any]:
+        """All values that differ from what was asked for at first."""
+        return {path: value for step in self.steps for path, value in step.change.values.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the user will not have: fields to leave alone, classes of change, and the most slowdown."""
+
+    keep: frozenset[str] = frozenset()
+    kinds: tuple[str, ...] = KINDS
+    max_slowdown: float | None = None
+
+    def allow(self, steps: tuple[Step, ...]) -> bool:
+        """Whether these steps are acceptable; a slowdown that nobody knows is not under any limit."""
+        if any(step.remedy.kind not in self.kinds or self.keep & set(step.change.values) for step in steps):
+            return False
+        if self.max_slowdown is None:
+            return True
+        product = 1.0
+        for step in steps:
+            if step.remedy.slowdown is None:
+                return False
+            product *= step.remedy.slowdown
+        return product <= self.max_slowdown
+
+
+def over(plan: Plan, *, expected: bool = False, device: str | None = None) -> int:
+    """Bytes above the tightest limit, in any phase; zero or less is room. Without limits everything fits."""
+    return max(
+        (
+            (peak.expected_bytes if expected else peak.high_bytes) - peak.limit_bytes
+            for peak in plan.peaks
+            if peak.limit_bytes is not None and device in (None, peak.device)
+        ),
+        default=-1,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Alone:
+    """A remedy by itself on the run as it is."""
+
+    step: Step
+    fits: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fit:
+    """The answer: the run before, the steps that make it fit or come closest, and every remedy by itself."""
+
+    start: State
+    #: The chosen steps; none when the run fits already, or when nothing helps.
+    end: State
+    #: ``already`` (nothing to do), ``fits`` (with its upper bound), ``expected`` (only as expected) or ``no``.
+    status: str
+    alone: tuple[Alone, ...] = ()
+    #: The run with every step that leaves learning alone; ``None`` when it fits as it is.
+    mild: State | None = None
+
+    @property
+    def left_over(self) -> dict[str, int]:
+        """Bytes still above the limit at the upper bound, by device."""
+        found = {top.device: over(self.end.plan, device=top.device) for top in self.end.plan.tops}
+        return {device: size for device, size in found.items() if size > 0}

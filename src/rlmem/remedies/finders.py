@@ -1,0 +1,238 @@
+"""The functions behind the table: a run in, changes of it out, or ``None`` where a remedy does not apply.
+
+What a rule knows already is asked of the rule: its finding carries the changes. Knobs are turned with
+:func:`rlmem.capacity.largest`, and a value that is found is rounded as the rules round theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from rlmem.capacity import largest
+from rlmem.errors import SpecError
+from rlmem.findings import Finding
+from rlmem.frameworks.sb3.compact import is_compact
+from rlmem.remedies.base import Change, Question
+from rlmem.rules import find_rule, once
+from rlmem.rules.base import Context
+from rlmem.rules.knobs import rounded_down
+from rlmem.schedule import schedule
+from rlmem.spaces import DictSpace
+from rlmem.units import MIB, format_count, format_size
+
+Finder = Callable[[Question], Change | None]
+#: Frameworks whose update is the user's own code, where gradients can be accumulated.
+OWN_LOOPS = ("cleanrl", "swarm")
+#: A knob is not turned below this share of what it was: that would be another run.
+LEAST_SHARE = 1 / 1000
+#: A spill budget is rounded down to this.
+SPILL_STEP = 64 * MIB
+_ONCE = ("materialised-history", "materialised-stack", "duplicate-next-obs")
+
+
+def findings_of(context: Context, name: str) -> tuple[Finding, ...]:
+    """What one rule says about a run as it stands."""
+    rule, _ = find_rule(name)
+    return tuple(rule.on_plan(rule, context)) if rule.on_plan else ()
+
+
+def of_rule(name: str, *, location: str | None = None, when: Callable[[Context], bool] | None = None) -> Finder:
+    """A rule's own remedy: the changes of its first finding that has some."""
+
+    def find(question: Question) -> Change | None:
+        if when is not None and not when(question.context):
+            return None
+        for finding in findings_of(question.context, name):
+            if finding.changes and location in (None, finding.location):
+                return Change(values=dict(finding.changes), how=finding.remedy or finding.title)
+        return None
+
+    return find
+
+
+def compact_store(question: Question) -> Change | None:
+    """rlmem's own buffer in place of the framework's, as the rules about stored observations ask for it."""
+    context = question.context
+    swap = once.swap_for(context)
+    if swap is None:
+        return None
+    values = _once(context) or dict(once.CHANGES)
+    window = context.spec.window
+    alone = f"; the window's {window.extra} other values need a key of their own" if window and window.extra else ""
+    return Change(values=values, how=f"{swap.sentence}{alone}")
+
+
+def once_by_hand(question: Question) -> Change | None:
+    """The same where no buffer of rlmem's fits in: the program has to do it."""
+    if once.swap_for(question.context) is not None:
+        return None
+    values = _once(question.context)
+    return (
+        Change(values=values, how="store the stream once and cut windows out of it per minibatch") if values else None
+    )
+
+
+def _once(context: Context) -> dict[str, object] | None:
+    found = (dict(finding.changes) for name in _ONCE for finding in findings_of(context, name) if finding.changes)
+    return next(found, None)
+
+
+def codec(question: Question) -> Change | None:
+    """A codec chosen from the data; only where a sample of it was seen, because a saving has to be known."""
+    spec = question.context.spec
+    if not is_compact(spec) or spec.get("codec", "none") != "none" or not question.context.asked.get("coded_bytes"):
+        return None
+    return Change(values={"codec": "auto"}, how=f'{_options(question.context)}={{"codec": "auto"}}')
+
+
+def _options(context: Context) -> str:
+    return "replay_buffer_kwargs" if "buffer_size" in context.spec else "rollout_buffer_kwargs"
+
+
+def spill(question: Question) -> Change | None:
+    """The oldest experience of a compact replay buffer on disk: as much in RAM as fits."""
+    context = question.context
+    spec = context.spec
+    if (
+        not is_compact(spec)
+        or "buffer_size" not in spec
+        or "spill_budget" in spec
+        or not question.is_over(context.plan)
+    ):
+        return None
+    held = context.plan.ledger.only(device="ram", phase="collect", component="replay.observations").entries
+    stored = sum(entry.amount.high for entry in held)
+    if stored < SPILL_STEP:
+        return None
+    start = context.asked.having({"spill_budget": stored}, "search")
+    value = largest(start, "spill_budget", context.replan, expected=question.expected, device="ram").value
+    if value is None or value < SPILL_STEP:
+        return None
+    budget = value // SPILL_STEP * SPILL_STEP
+    size = f"{budget // MIB}MiB"
+    return Change(
+        values={"spill_budget": budget},
+        how=f'replay_buffer_kwargs={{"budget": "{size}", "spill": "…a folder on a disk…"}}',
+    )
+
+
+def rounds_nothing(context: Context) -> bool:
+    """Whether float64 observations reach the network as the same float32 numbers when they are cast before storage.
+
+    SB3 casts a batch with ``.float()`` right after sampling, which rounds as a cast in the environment does. Statistics of
+    VecNormalize and rewards that HER computes anew are taken in float64 before that, and would differ.
+    """
+    spec = context.spec
+    exact = spec.text("framework.name") == "sb3" and spec.get("precision", "float32") == "float32"
+    return exact and not spec.flag("vec_normalize") and spec.get("replay.kind") != "her"
+
+
+def rounds(context: Context) -> bool:
+    """The opposite of :func:`rounds_nothing`."""
+    return not rounds_nothing(context)
+
+
+def unused_keys(question: Question) -> Change | None:
+    """A key that the network never reads leaves the observation space; one that it reads and never changes stays."""
+    space = question.context.asked.get("observation")
+    unused = question.context.spec.get("unused_keys", ()) if isinstance(space, DictSpace) else ()
+    for finding in findings_of(question.context, "unused-key"):
+        if finding.changes and any(finding.location == f"observation.{key}" for key in unused):
+            return Change(values=dict(finding.changes), how=finding.remedy or finding.title)
+    return None
+
+
+def micro_batches(question: Question) -> Change | None:
+    """Even parts of a batch, gradients added up before the step: the largest parts that fit; on-policy loops of one's own."""
+    context = question.context
+    spec, plan = context.spec, schedule(context.spec)
+    if plan is None or spec.text("framework.name") not in OWN_LOOPS or not question.is_over(context.plan):
+        return None
+    found = largest(context.asked, "batch_size", context.replan, expected=question.expected, device=question.device)
+    if found.value is not None and found.value < plan.batch:
+        parts = -(-plan.batch // found.value)
+        value = -(-plan.batch // parts)
+    else:
+        values = [dict(f.changes)["batch_size"] for f in findings_of(context, "full-batch-update") if f.changes]
+        if not values:
+            return None
+        value = values[0]
+    parts = -(-plan.batch // value)
+    return Change(
+        values={"batch_size": value},
+        how=f"backward() on {parts} parts of {format_count(value)} samples, each loss divided by {parts}, then one step()",
+    )
+
+
+def bfloat16(question: Question) -> Change | None:
+    """Activations in half the bytes, on a GPU."""
+    spec = question.context.spec
+    if spec.get("device") != "cuda" or spec.get("precision", "float32") != "float32":
+        return None
+    return Change(
+        values={"precision": "bfloat16"},
+        how='with torch.autocast("cuda", dtype=torch.bfloat16): around forward pass and loss (in SB3: a train() of your own)',
+    )
+
+
+def in_process(question: Question) -> Change | None:
+    """Environments in the learner's own process instead of one process each."""
+    spec = question.context.spec
+    if spec.get("vec_env") != "subproc":
+        return None
+    values = {"vec_env": "dummy"}
+    if spec.get("eval.vec_env") == "subproc":
+        values["eval.vec_env"] = "dummy"
+    return Change(values=values, how="DummyVecEnv in place of SubprocVecEnv (SyncVectorEnv in place of AsyncVectorEnv)")
+
+
+def knob(path: str) -> Finder:
+    """The largest value of a count that fits, rounded down to two figures."""
+
+    def find(question: Question) -> Change | None:
+        context = question.context
+        now = context.spec.get(path)
+        if not isinstance(now, int) or now <= 1 or not question.is_over(context.plan):
+            return None
+        try:
+            found = largest(context.asked, path, context.replan, expected=question.expected, device=question.device)
+        except SpecError:
+            return None
+        if found.value is None or found.value >= now or found.value < now * LEAST_SHARE:
+            return None
+        value = _even(context, path, rounded_down(found.value))
+        return Change(values={path: value}, how=f"{path}={value}")
+
+    return find
+
+
+def lowest(now: int) -> int:
+    """The lowest value of a knob that is still the same kind of run."""
+    return max(1, round(now * LEAST_SHARE))
+
+
+def _even(context: Context, path: str, value: int) -> int:
+    """A rollout in whole minibatches, where it was so before and a value near enough does it."""
+    plan = schedule(context.spec)
+    if plan is None or plan.remainder or plan.with_replacement or path not in ("n_steps", "batch_size"):
+        return value
+    if path == "batch_size":
+        divisors = (size for size in range(value, value * 4 // 5, -1) if plan.samples % size == 0)
+        return next(divisors, value)
+    step = plan.samples // context.spec.count("n_steps")  # samples a step of all environments
+    fitting = (steps for steps in range(value, value * 4 // 5, -1) if steps * step % plan.batch == 0)
+    return next(fitting, value)
+
+
+def described(value: object) -> str:
+    """A value of a step in words."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return format_count(value)
+    return "none" if value is None else str(value)
+
+
+def described_size(path: str, value: object) -> str:
+    """The same for a field; sizes as sizes."""
+    return format_size(value) if path == "spill_budget" and isinstance(value, int) else described(value)

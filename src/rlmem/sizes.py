@@ -1,0 +1,136 @@
+"""The largest replay buffer that fits: ``rlmem.max_buffer_size(env, SAC, ram="16GB")``."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from rlmem import agent
+from rlmem.agent.describe import space
+from rlmem.agent.environment import read, spaces_of
+from rlmem.budget import make_budget
+from rlmem.capacity import largest
+from rlmem.errors import AnalysisError, SpecError, UsageError, did_you_mean
+from rlmem.frameworks import find_adapter
+from rlmem.measure.calibration import read_calibration
+from rlmem.plan import Plan
+from rlmem.planner import Planner
+from rlmem.runner.child import run_child
+from rlmem.spec import RunSpec
+from rlmem.trace.describe import ALGORITHMS
+from rlmem.units import format_size
+
+#: Of the memory given, this share stays free: other programs, a longer log, what a plan does not know of an environment.
+MARGIN = 0.1
+#: Seconds in which an environment has to be made in another interpreter.
+TIME_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Largest:
+    """The largest buffer, the plan it was found with, and the limit it had to stay under."""
+
+    buffer_size: int
+    plan: Plan
+    ram_bytes: int
+    limit_bytes: int
+
+
+def max_buffer_size(
+    env: Any, algo: Any, ram: str | int | None = None, *, n_envs: int = 1, margin: float = MARGIN, **settings: Any
+) -> int:
+    """The largest ``buffer_size`` with which training fits into RAM, the upper bound of its plan included.
+
+    :param env: a Gymnasium environment, an SB3 or Gymnasium vector environment, or the id of one.
+    :param algo: ``"sac"``, ``SAC`` or a class derived from it.
+    :param ram: memory for the whole process, such as ``"16GB"``; by default what may really be used here.
+    :param n_envs: environments stepped together; a vector environment says it itself.
+    :param margin: the share of ``ram`` that stays free.
+    :param settings: further fields of a run file, such as ``batch_size=512``, ``storage="compact"`` or, with two
+        underscores for a dot, ``network__net_arch=[400, 300]``.
+    """
+    found = read(env, space) if isinstance(env, str) else spaces_of(env, space)
+    values = {"n_envs": found["n_envs"] if found["n_envs"] > 1 else n_envs}
+    values |= {name.replace("__", "."): value for name, value in settings.items()}
+    with suppress(metadata.PackageNotFoundError):
+        values.setdefault("framework.version", metadata.version("stable-baselines3"))
+    described = describe(found, algorithm_name(algo), values)
+    return largest_buffer(
+        described, ram if ram is None or isinstance(ram, str) else f"{ram}B", margin=margin
+    ).buffer_size
+
+
+def algorithm_name(algo: Any) -> str:
+    """An algorithm as a run file has it, from its name or its class."""
+    if isinstance(algo, str):
+        return algo.strip().lower().replace("-", "_")
+    bases = [cls.__name__ for cls in getattr(algo, "__mro__", ())]
+    found = next((ALGORITHMS[name] for name in bases if name in ALGORITHMS), None)
+    if found is None:
+        raise UsageError(
+            f"{getattr(algo, '__name__', algo)!r} is not an algorithm rlmem knows; known: {', '.join(ALGORITHMS)}"
+        )
+    return found
+
+
+def describe(found: Mapping[str, Any], algorithm: str, values: Mapping[str, Any]) -> RunSpec:
+    """The run: an environment's spaces, an algorithm of SB3, and what else was asked for."""
+    base = {"framework.name": "sb3", "algorithm": algorithm}
+    spaces = {"observation": found["observation"], "action": found["action"]}
+    spec = RunSpec().having(base, "asked for").having(spaces, "the environment's spaces").having(values, "asked for")
+    adapter = find_adapter(spec)
+    if spec.text("algorithm") in adapter.on_policy:
+        off = [name for name in adapter.algorithms if name not in adapter.on_policy]
+        hint = did_you_mean(algorithm, off)
+        raise UsageError(f"{algorithm} keeps no replay buffer{hint}; these do: {', '.join(off)}")
+    for refusal in adapter.refusals(adapter.resolve(spec)):
+        if refusal.severity == "error":
+            raise SpecError(refusal.location, f"{refusal.reason}; {refusal.remedy}")
+    return spec
+
+
+def largest_buffer(spec: RunSpec, ram: str | None, *, margin: float = MARGIN, python: str | None = None) -> Largest:
+    """The largest buffer of a described run, and its plan."""
+    if not 0 <= margin < 1:
+        raise UsageError(f"margin {margin:g} is not a share that stays free: at least 0 and below 1, such as 0.1")
+    budget = make_budget(ram=ram)
+    if budget.ram_bytes is None:
+        raise AnalysisError("how much memory there is cannot be read here; say it, such as ram='16GB'")
+    limit = round(budget.ram_bytes * (1 - margin))
+    planner = Planner(replace(budget, ram_bytes=limit, vram_bytes=None, unified=False), read_calibration(python))
+    found = largest(spec, "buffer_size", lambda other: planner.plan(other, findings=False))
+    n_envs = found.plan.spec.count("n_envs") if found.plan else 1
+    size = (found.value or 0) // n_envs * n_envs
+    if found.plan is None or size < 1:
+        if found.unlimited:
+            raise AnalysisError("no buffer is too large for this run: its observations take no memory")
+        need = found.plan.top("ram") if found.plan else None
+        least = f" ({format_size(need.expected_bytes)} as described)" if need else ""
+        raise AnalysisError(
+            f"not even a small buffer fits into {format_size(limit)}: the rest of the run takes more{least}"
+        )
+    return Largest(buffer_size=size, plan=found.plan, ram_bytes=budget.ram_bytes, limit_bytes=limit)
+
+
+def read_environment(name: str, python: str) -> dict[str, Any]:
+    """The spaces of an environment, asked of another interpreter; a dictionary as :func:`describe` takes it."""
+    program = Path(agent.__file__).parent / "environment.py"
+    outcome = run_child([python, str(program), name], env=dict(os.environ), time_limit_s=TIME_S)
+    lines = outcome.stdout.strip().splitlines()
+    try:
+        found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+    except ValueError:
+        found = {}
+    if "problem" in found:
+        raise AnalysisError(
+            f"{name}: {found['problem']}; it was made with {python}, --python PATH names another interpreter"
+        )
+    if not found:
+        raise AnalysisError(f"{name}: {python} could not make it: {outcome.describe()}")
+    return found

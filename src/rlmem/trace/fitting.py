@@ -1,0 +1,109 @@
+"""Fit what can be run: a dry run as ``rlmem plan`` makes it, a search over its description, and edits of its script."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from rlmem.errors import AnalysisError
+from rlmem.lint.reading import Text, Unreadable, read_file
+from rlmem.programs.points import REFUSED
+from rlmem.remedies.base import Fit, State, Wishes, over
+from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, zoo_hyperparameters
+from rlmem.remedies.script import edit_script
+from rlmem.remedies.search import Search
+from rlmem.runner.child import run_child
+from rlmem.scripts import Script, ScriptError, parse_script
+from rlmem.trace.dryrun import DryRun
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
+from rlmem.trace.loops import Loop
+from rlmem.trace.plan import Traced, traced
+from rlmem.trace.target import Target
+
+
+def fit_target(job: Job, wishes: Wishes) -> Fitted:
+    """The smallest change that makes a target fit, and its text."""
+    text, script = _script(job.target)
+    run = job.run(job.target, f"dry run of {job.target.name}")
+    try:
+        found = traced(job.planner, run)
+    except AnalysisError:
+        if script is None or text is None or not _was_refused(run):
+            raise
+        return Loop(job, wishes, None, text, script).fitted()
+    if found.replan is None:
+        if script is None or text is None:
+            return _unedited(found)
+        return Loop(job, wishes, found, text, script).fitted()
+    if _was_refused(run) and "buffer_size" in found.plan.spec:
+        found = _started_smaller(job, found)
+    assert found.replan is not None
+    fit = Search(found.replan, wishes).fit(found.asked, found.plan)
+    start = found.plan.spec
+    needed = _needed(job.target, fit.end)
+    if job.target.kind == "zoo":
+        given, _ = zoo_hyperparameters(start, fit.end)
+        args = with_hyperparameters(job.target.args, given)
+        written = zoo(job.target.text, job.target.args, start, fit.end)
+        return Fitted(fit=fit, written=_with(written, needed), args=args)
+    if script is None or text is None:
+        return Fitted(fit=fit, written=_with(snippet(start, fit.end), needed))
+    edited = edit_script(script, start, fit.end)
+    return as_diff(fit, job.target, text, edited.edits, (*edited.by_hand, *needed))
+
+
+def _with(written: Written, more: tuple[str, ...]) -> Written:
+    return replace(written, by_hand=(*written.by_hand, *more))
+
+
+def _needed(target: Target, state: State) -> tuple[str, ...]:
+    """What the target's interpreter lacks for a compact buffer."""
+    if "storage" not in state.changes:
+        return ()
+    check = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in ('rlmem', 'numba')))"
+    if run_child([target.python, "-c", check], cwd=target.folder, env=dict(os.environ), time_limit_s=30).status == "ok":
+        return ()
+    return (f"{target.python} has no rlmem with its buffers: pip install 'rlmem[buffers]' there",)
+
+
+def _started_smaller(job: Job, found: Traced) -> Traced:
+    """A run whose buffer is refused here, seen with a smaller one: its data says what a compact store makes of it."""
+    size = found.plan.spec.count("buffer_size")
+    small = max(size // START_SHARE, 1)
+    try:
+        run = job.run(job.target, f"dry run with buffer_size {small:,}", {"buffer_size": small})
+        seen = traced(job.planner, run)
+    except AnalysisError:
+        return found
+    if seen.replan is None:
+        return found
+    asked = seen.asked.having({"buffer_size": size}, found.plan.spec.origin("buffer_size"))
+    plan = seen.replan(asked)
+    note = f"as it is it cannot start here: a dry run with buffer_size {small:,} was extended by the closed form"
+    plan = replace(plan, method="dry run", notes=(note, *seen.plan.notes))
+    return Traced(plan=plan, asked=asked, replan=seen.replan)
+
+
+def _was_refused(run: DryRun) -> bool:
+    """Whether a run ended because memory was refused, by the system or by its cap."""
+    message = str((run.stop or {}).get("message", ""))
+    return run.outcome.status == "oom" or any(word in message for word in REFUSED)
+
+
+def _unedited(found: Traced) -> Fitted:
+    """A loop of its own in something that is not a script to edit."""
+    state = State(asked=found.asked, plan=found.plan)
+    status = "already" if over(found.plan) <= 0 else "expected" if over(found.plan, expected=True) <= 0 else "no"
+    return Fitted(fit=Fit(start=state, end=state, status=status), written=Written(kind="nothing"))
+
+
+def _script(target: Target) -> tuple[Text | None, Script | None]:
+    """The text of a script and what it says; no script where it cannot be read as one (the dry run will say why)."""
+    if target.kind != "script":
+        return None, None
+    try:
+        text = read_file(Path(target.text))
+        return text, parse_script(text.text, target.text)
+    except (Unreadable, ScriptError):
+        return None, None

@@ -1,0 +1,85 @@
+"""Measure a run before and after its steps, in fresh processes: whether they took effect, and how much they saved."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import AnalysisError, UsageError
+from rlmem.programs.points import REFUSED
+from rlmem.programs.points import measure_point as measure_described
+from rlmem.runner.point import Point, PointOptions
+from rlmem.trace.fitted import Fitted, edited_copy
+from rlmem.trace.points import measure_alone
+from rlmem.trace.target import Target
+
+#: Says what is going on, while it is.
+Working = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """Two measurements; a run that cannot be measured has a reason instead, and running out of memory is a result."""
+
+    before: Point | None
+    after: Point | None
+    cap_bytes: int | None
+    notes: tuple[str, ...] = ()
+
+    @property
+    def saved_bytes(self) -> int | None:
+        """What the steps really saved; ``None`` unless both ran to their end."""
+        points = (self.before, self.after)
+        peaks = [point.peak_bytes for point in points if point is not None and point.is_ok]
+        if len(peaks) < len(points) or None in peaks:
+            return None
+        before, after = peaks
+        return (before or 0) - (after or 0)
+
+    @property
+    def took_effect(self) -> bool:
+        """Whether the run with its steps ran under the cap."""
+        return self.after is not None and self.after.is_ok
+
+
+def verify_described(target: str, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
+    """A preset or a run file, by the programs that run described runs."""
+    sets = tuple(f"{path}={_text(value)}" for path, value in fitted.fit.end.changes.items())
+    before, first = _measured(lambda: measure_described(target, {}, options), "before", working)
+    changed = replace(options, sets=(*options.sets, *sets))
+    after, second = _measured(lambda: measure_described(target, {}, changed), "after", working)
+    return Verified(before=before, after=after, cap_bytes=options.cap_bytes, notes=(*first, *second))
+
+
+def _text(value: object) -> str:
+    if value is None:
+        return "none"
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+def verify_run(target: Target, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
+    """A script with its edits in a copy, an RL Zoo entry with its hyperparameters."""
+    before, first = _measured(lambda: measure_alone(target.text, options), "before", working)
+    if fitted.after is not None and fitted.before is not None:
+        with edited_copy(target, fitted.before, fitted.after) as copy:
+            after, second = _measured(lambda: measure_alone(copy.text, options), "after", working)
+    elif fitted.args is not None:
+        changed = replace(options, args=fitted.args)
+        after, second = _measured(lambda: measure_alone(target.text, changed), "after", working)
+    else:
+        after, second = None, (f"after: {Path(target.text).name} cannot be edited, so that only 'before' was measured",)
+    return Verified(before=before, after=after, cap_bytes=options.cap_bytes, notes=(*first, *second))
+
+
+def _measured(measure: Callable[[], Point], what: str, working: Working) -> tuple[Point | None, tuple[str, ...]]:
+    try:
+        with working(f"measuring {what}"):
+            point = measure()
+        refused = point.status == "failed" and any(word in point.note for word in REFUSED)
+        return (replace(point, status="oom") if refused else point), ()
+    except (AnalysisError, UsageError) as error:
+        return None, (f"{what}: {error}",)
