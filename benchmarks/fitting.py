@@ -55,7 +55,7 @@ def row(run: tuple[str, ...], document: dict[str, Any]) -> str:
 
 
 def _peak(plan: dict[str, Any] | None) -> str:
-    tops = [peak for peak in (plan or {}).get("peaks", ()) if peak["device"] == "ram" and peak["is_peak"]]
+    tops = [peak for peak in (plan or {}).get("peaks", ()) if peak["device"] == "ram"]
     return format_size(tops[0]["expected_bytes"]) if tops else "–"
 
 

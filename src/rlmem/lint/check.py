@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 
 from rlmem.errors import RlmemError
 from rlmem.findings import Finding, Place
@@ -12,14 +13,29 @@ from rlmem.rules import find_in_script
 from rlmem.scripts import Script
 from rlmem.scripts.expectations import expected_failures
 from rlmem.sources.script import ScriptRun, runs
+from rlmem.units import MIB
 
 #: That a machine has room to spare is no mistake of a script.
 _IDLE = "MEM003"
+#: Says the same as a buffer that is cut to the length of the run.
+_AS_LONG = "MEM107"
+#: A plan's finding that saves less is good to know, and nothing to stop for.
+WORTH_BYTES = 64 * MIB
+_TESTS = ("test_*.py", "*_test.py", "conftest.py")
 
 
-def find(script: Script, planner: Planner) -> tuple[Finding, ...]:
+@dataclass(slots=True)
+class Said:
+    """What is said about a script, and the rules that stumbled over it."""
+
+    findings: tuple[Finding, ...] = ()
+    stumbled: list[str] = field(default_factory=list)
+
+
+def find(script: Script, planner: Planner) -> Said:
     """Findings in the order of their lines; what both a script rule and a plan rule say is said once."""
-    written = find_in_script(script)
+    said = Said()
+    written = find_in_script(script, lambda rule, error: said.stumbled.append(f"{rule.code}: {_short(error)}"))
     described = runs(script)
     planned: dict[tuple[str, Place | None, str], Finding] = {}
     meant = expected_failures(script)
@@ -28,26 +44,46 @@ def find(script: Script, planner: Planner) -> tuple[Finding, ...]:
             continue
         about = [run.place, *run.places.values()]
         for finding in _planned(run, planner):
-            said = [other for other in written if other.code == finding.code]
-            if said and (len(described) == 1 or any(_same_lines(one.place, place) for one in said for place in about)):
+            twins = [other for other in written if other.code == finding.code]
+            if twins and (
+                len(described) == 1 or any(_same_lines(one.place, place) for one in twins for place in about)
+            ):
                 continue
             planned.setdefault((finding.code, finding.place, finding.title), finding)
-    return tuple(sorted((*written, *planned.values()), key=order))
+    found = sorted((*written, *planned.values()), key=order)
+    if any(fnmatchcase(script.path.rsplit("/", maxsplit=1)[-1], pattern) for pattern in _TESTS):
+        found = [replace(finding, severity="info") for finding in found]  # tests do odd things, and not for long
+    said.findings = tuple(found)
+    return said
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
 def _planned(run: ScriptRun, planner: Planner) -> Iterator[Finding]:
     """What the rules say about the plan of a run, each at the argument it is about, else where the model is made."""
     try:
         plan = planner.plan(run.spec)
+        steps, rows = plan.spec.get("total_timesteps"), plan.spec.get("buffer_size")
+        cut = bool(steps and rows and steps < rows)
+        if cut:  # rows that are never written take no memory
+            least = max(steps, plan.spec.count("n_envs"))
+            plan = planner.plan(run.spec.having({"buffer_size": least}, "the length of the run"))
     except RlmemError:
         return
     for finding in plan.findings:
-        if finding.code == _IDLE:
+        if finding.code == _IDLE or (cut and finding.code == _AS_LONG):
             continue
+        small = finding.saves_bytes is not None and finding.saves_bytes < WORTH_BYTES
         fields = (finding.location or "", *(field for field, _ in finding.changes))
         places = [run.places[field] for field in fields if field in run.places]
         here = [place for place in places if place.path == run.place.path]
-        yield replace(finding, place=here[0] if here else run.place)
+        yield replace(
+            finding,
+            place=here[0] if here else run.place,
+            severity="info" if small and finding.severity == "warning" else finding.severity,
+        )
 
 
 def _same_lines(one: Place | None, other: Place) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlmem.findings import Finding, Place
 from rlmem.lint.baseline import Key, fingerprints
-from rlmem.lint.check import find, order
+from rlmem.lint.check import Said, find, order
 from rlmem.lint.files import Problem, relative
 from rlmem.lint.reading import Text, Unreadable, is_notebook, read_file
 from rlmem.lint.settings import Settings
@@ -103,7 +103,8 @@ class Linter:
     def report(self, script: Script, key: str, digest: str) -> FileReport:
         """What is said about a script, sorted."""
         enabled = self.settings.enabled_for(key)
-        findings = [finding for finding in find(script, self._planner) if finding.code in enabled]
+        said = find(script, self._planner)
+        findings = [finding for finding in said.findings if finding.code in enabled]
         kept, silenced = silence(script, findings, enabled)
         kept = tuple(sorted((f for f in kept if f.code in enabled), key=order))
         lines = [_line(script, finding) for finding in kept]
@@ -126,8 +127,17 @@ class Linter:
             hidden=hidden,
             silenced=len(silenced),
             known=tuple(known),
-            problem=_skipped(script),
+            problem=_stumbled(script, said) or _skipped(script),
         )
+
+
+def _stumbled(script: Script, said: Said) -> Problem | None:
+    """A rule that could not deal with the file; the others could."""
+    if not said.stumbled:
+        return None
+    return Problem(
+        path=script.path, text=f"a rule could not deal with this and should have, please report it: {said.stumbled[0]}"
+    )
 
 
 def _skipped(script: Script) -> Problem | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 
@@ -106,9 +107,19 @@ def find(context: Context) -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saves_bytes or 0), f.code)))
 
 
-def find_in_script(script: Script) -> tuple[Finding, ...]:
-    """Findings of all rules on a script, in the order of its lines."""
-    found = [finding for rule in rules("script") if rule.on_script for finding in rule.on_script(rule, script)]
+def find_in_script(script: Script, stumbled: Callable[[Rule, Exception], None] | None = None) -> tuple[Finding, ...]:
+    """Findings of all rules on a script, in the order of its lines.
+
+    ``stumbled`` is told of a rule that raised; without it the error is the caller's.
+    """
+    found: list[Finding] = []
+    for rule in rules("script"):
+        try:
+            found += rule.on_script(rule, script) if rule.on_script else ()
+        except Exception as error:
+            if stumbled is None:
+                raise
+            stumbled(rule, error)
     meant = expected_failures(script)
     found = [finding for finding in found if not (finding.place and finding.place.line in meant)]
     return tuple(sorted(found, key=lambda f: (f.place.line, f.place.column, f.code) if f.place else (0, 0, f.code)))

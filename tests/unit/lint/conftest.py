@@ -11,14 +11,15 @@ import pytest
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.lint import linter
+from rlmem.lint.check import Said
 from rlmem.planner import Planner
 from rlmem.rules import CODES
 from rlmem.scripts import Script
 
 
-def planted(script: Script, planner: Planner) -> tuple[Finding, ...]:
+def planted(script: Script, planner: Planner) -> Said:
     """Stands in for all rules."""
-    return tuple(finding for call in script.calls for finding in _planted(script, call))
+    return Said(findings=tuple(finding for call in script.calls for finding in _planted(script, call)))
 
 
 def _planted(script: Script, call: ast.Call) -> Iterator[Finding]:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlmem.findings import Finding
 from rlmem.lint.check import find
@@ -11,8 +14,13 @@ from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.plan import Budget
 from rlmem.planner import Planner
-from rlmem.scripts import parse_script
+from rlmem.rules import rules
+from rlmem.rules.base import Rule
+from rlmem.scripts import Script, parse_script
 from rlmem.units import GIB
+
+if TYPE_CHECKING:
+    import pytest
 
 TRAIN = """
 import gymnasium as gym
@@ -28,9 +36,9 @@ model.learn(20_000_000)
 """
 
 
-def found(text: str, ram_bytes: int = 64 * GIB) -> tuple[Finding, ...]:
+def found(text: str, ram_bytes: int = 64 * GIB, path: str = "train.py") -> tuple[Finding, ...]:
     budget = Budget(name="test", ram_bytes=ram_bytes)
-    return find(parse_script(text, "train.py"), Planner(budget))
+    return find(parse_script(text, path), Planner(budget)).findings
 
 
 def test_a_run_that_a_script_describes_is_planned_and_its_findings_have_places_and_bytes() -> None:
@@ -70,3 +78,29 @@ def test_a_linter_can_be_sent_to_another_process(tmp_path: Path) -> None:
     assert report == linter.lint(path)
     assert pickle.loads(pickle.dumps(report)) == report
     assert "MEM001" in {item.finding.code for item in report.shown}
+
+
+def test_a_buffer_longer_than_the_run_counts_as_far_as_it_is_written() -> None:
+    text = TRAIN.format(env="Pendulum-v1")
+    whole = {finding.code: finding for finding in found(text)}["MEM101"]
+    half = {finding.code: finding for finding in found(text.replace("learn(20_000", "learn(10_000"))}["MEM101"]
+    assert whole.saves_bytes is not None
+    assert half.saves_bytes is not None
+    assert 2 * half.saves_bytes <= whole.saves_bytes
+
+
+def test_what_a_test_does_is_information() -> None:
+    findings = found(TRAIN.format(env="Pendulum-v1"), path="tests/test_train.py")
+    assert {finding.severity for finding in findings} == {"info"}
+
+
+def test_a_rule_that_stumbles_is_named_and_the_others_still_speak(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stumbling(rule: Rule, script: Script) -> Iterator[Finding]:
+        raise IndexError("no such argument")
+
+    whole = rules("script")
+    broken = tuple(replace(rule, on_script=stumbling) if rule.code == "MEM601" else rule for rule in whole)
+    monkeypatch.setattr("rlmem.rules.rules", lambda subject=None: broken)
+    said = find(parse_script("import ray\nray.init()\n"), Planner(Budget(name="test")))
+    assert said.stumbled == ["MEM601: IndexError: no such argument"]
+    assert [finding.code for finding in said.findings] == ["MEM701"]
