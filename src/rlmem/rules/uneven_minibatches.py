@@ -11,11 +11,13 @@ Reference: SB3's own warning in PPO.__init__; oneDNN#489 for the buffers.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from math import isqrt
 
 from rlmem.findings import Finding
 from rlmem.rules.base import Context, Rule
 from rlmem.schedule import schedule
+
+#: Sizes tried on either side.
+_FARTHEST = 100_000
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -35,6 +37,8 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
 
 def _divisor_near(samples: int, batch: int) -> int | None:
     """The divisor of ``samples`` nearest to ``batch``, if one lies within a factor of two."""
-    small = [size for size in range(1, isqrt(samples) + 1) if samples % size == 0]
-    near = [size for half in small for size in (half, samples // half) if batch <= 2 * size <= 4 * batch]
-    return min(near, key=lambda size: abs(size - batch), default=None)
+    for off in range(min(batch, _FARTHEST)):
+        for size in (batch - off, batch + off):
+            if batch <= 2 * size and samples % size == 0:
+                return size
+    return None

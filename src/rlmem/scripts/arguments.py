@@ -19,6 +19,33 @@ def is_parse(call: ast.Call) -> bool:
     return isinstance(call.func, ast.Attribute) and call.func.attr in _PARSES
 
 
+def is_untouched(meaning: Meaning, parse: ast.Call, use: ast.Attribute) -> bool:
+    """Whether the options are those of the command line: none is given in the script, and nobody writes to them."""
+    given = [*parse.args, *(keyword.value for keyword in parse.keywords)]
+    if any(not (isinstance(item, ast.List) and not item.elts) for item in given):
+        return False
+    names = [use.value.id] if isinstance(use.value, ast.Name) else []
+    for name in names:
+        for node in meaning.script.walked.loads.get(name, ()):
+            parent = meaning.script.parent(node)
+            called = parent.func if isinstance(parent, ast.Call) else None
+            if isinstance(called, ast.Name) and called.id in ("setattr", "vars") and _writes(meaning.script, parent):
+                return False
+            if isinstance(parent, ast.Attribute) and parent.attr == "__dict__":
+                return False
+    return True
+
+
+def _writes(script: Script, call: ast.AST | None) -> bool:
+    """``setattr(args, …)``, ``vars(args).update(…)``, ``vars(args)["n"] = …``."""
+    if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "setattr":
+        return True
+    above = script.parent(call) if call is not None else None
+    if isinstance(above, ast.Attribute):
+        return above.attr in ("update", "setdefault", "pop", "clear")
+    return isinstance(above, ast.Assign) or (isinstance(above, ast.Subscript) and not isinstance(above.ctx, ast.Load))
+
+
 def is_namespace(call: ast.Call) -> bool:
     """Whether a call makes an object whose attributes are its keywords."""
     func = call.func
@@ -51,23 +78,28 @@ def destination(call: ast.Call) -> str | None:
 def default(script: Script, name: str) -> ast.expr | None:
     """The default of an option, where there is one option of that name and nobody sets another."""
     found = list(options(script, name))
-    if len(found) != 1:
+    if len(found) != 1 or name in script.walked.attribute_values:  # args.buffer_size = … somewhere
         return None
     for call in script.calls:
-        if isinstance(call.func, ast.Attribute) and call.func.attr == "set_defaults":
-            return next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    if name in script.walked.attribute_values:
-        return None  # args.buffer_size = … somewhere
+        others = isinstance(call.func, ast.Attribute) and call.func.attr == "set_defaults"
+        if others and any(keyword.arg in (name, None) for keyword in call.keywords):
+            return None
     given = next((keyword.value for keyword in found[0].keywords if keyword.arg == "default"), None)
-    return None if isinstance(given, ast.Constant) and given.value is None else given
+    if not isinstance(given, ast.Constant):
+        return given
+    kind = next((keyword.value for keyword in found[0].keywords if keyword.arg == "type"), None)
+    plain = kind is None or (isinstance(kind, ast.Name) and kind.id in ("int", "float", "str"))
+    return None if given.value is None or (isinstance(given.value, str) and not plain) else given
 
 
 def switch(script: Script, name: str) -> bool | None:
     """The default of an option that takes no value."""
-    for call in options(script, name):
-        for keyword in call.keywords:
-            if keyword.arg == "action" and isinstance(keyword.value, ast.Constant):
-                return {"store_true": False, "store_false": True}.get(str(keyword.value.value))
+    found = list(options(script, name))
+    if len(found) != 1 or any(keyword.arg == "default" for keyword in found[0].keywords):
+        return None
+    for keyword in found[0].keywords:
+        if keyword.arg == "action" and isinstance(keyword.value, ast.Constant):
+            return {"store_true": False, "store_false": True}.get(str(keyword.value.value))
     return None
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from collections.abc import Iterator
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from rlmem.edits import Edit
@@ -53,32 +55,49 @@ def _comment_after(tail: str) -> str:
 
 def _last_token(text: str) -> tuple[int, bool]:
     """The offset after the last closing parenthesis or comma in a tail, and whether it was a comma."""
-    depth_end, comma = 0, False
+    end, comma = 0, False
+    starts = _line_starts(text)
+    for token in _tokens(text):
+        if token.type not in _QUIET:
+            end = starts[token.end[0] - 1] + token.end[1]
+            comma = token.string == ","
+    return end, comma
+
+
+def _tokens(text: str) -> Iterator[tokenize.TokenInfo]:
+    """The tokens of a piece of code, as far as they go: a tail with closing parentheses is no whole text."""
+    with suppress(tokenize.TokenError, IndentationError, SyntaxError):
+        yield from tokenize.generate_tokens(io.StringIO(text, newline="").readline)
+
+
+def _line_starts(text: str) -> list[int]:
     starts = [0]
-    for line in text.splitlines(keepends=True):
+    for line in io.StringIO(text, newline=""):
         starts.append(starts[-1] + len(line))
-    try:
-        for token in tokenize.generate_tokens(io.StringIO(text).readline):
-            if token.type not in _QUIET:
-                depth_end = starts[token.end[0] - 1] + token.end[1]
-                comma = token.string == ","
-    except (tokenize.TokenError, IndentationError):
-        pass  # a tail with closing parentheses only is no whole text; what was read is what counts
-    return depth_end, comma
+    return starts
 
 
 def remove_argument(script: Script, call: ast.Call, keyword: ast.keyword) -> Edit:
     """With the comma and the blanks before it; the first argument with the comma after it."""
     start, end = script.span(keyword)
-    before = script.source.code[:start].rstrip()
-    if before.endswith(","):
-        return Edit(start=len(before) - 1, end=end, text="")
-    after = script.source.code[end:]
-    rest = after.lstrip()
-    if rest.startswith(","):
-        end += len(after) - len(rest) + 1
-        end += len(script.source.code[end:]) - len(script.source.code[end:].lstrip(" "))
-    return Edit(start=start, end=end, text="")
+    others = [script.span(node) for node in _arguments(call) if node is not keyword]
+    before = max((stop for _, stop in others if stop <= start), default=None)
+    following = _comma(script.source.code[end : script.span(call)[1]])
+    if before is not None and "#" in script.source.code[before:start]:
+        return Edit(start=start, end=end + following + 1 if following is not None else end, text="")
+    if before is not None:
+        return Edit(start=before + (_comma(script.source.code[before:start]) or 0), end=end, text="")
+    after = min((begin for begin, _ in others if begin >= end), default=None)
+    return Edit(start=start, end=after if after is not None else end, text="")
+
+
+def _comma(tail: str) -> int | None:
+    """The offset of the comma after an argument; there is none after the last one as a rule."""
+    starts = _line_starts(tail)
+    for token in _tokens(tail):
+        if token.type not in _QUIET and token.string != ")":
+            return starts[token.start[0] - 1] + token.start[1] if token.string == "," else None
+    return None
 
 
 def remove_statement(script: Script, statement: ast.stmt) -> Edit:
@@ -122,8 +141,8 @@ def add_import(script: Script, text: str) -> Edit | None:
             after = statement
         elif isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and after is None:
             after = statement  # the docstring
-        elif after is not None and not isinstance(statement, (ast.Try, ast.If, ast.Assign, ast.Expr)):
-            break
+        elif not isinstance(statement, ast.Try):
+            break  # what follows may use it already
     newline = "\r\n" if "\r\n" in script.text else "\n"
     if after is None:
         first = script.span(script.tree.body[0])[0] if script.tree.body else 0

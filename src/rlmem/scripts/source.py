@@ -15,6 +15,10 @@ from typing import Any
 _LINE = re.compile(r"\r\n|\r|\n")
 #: Cell magics beneath which the cell is still Python.
 _TRANSPARENT = ("%%time", "%%timeit", "%%capture", "%%prun")
+#: A line magic that runs the rest of its line, an assignment of what a shell command prints, a question about a name.
+_TIMED = re.compile(r"(\s*)%(?:time|timeit|prun|memit)\s+(?!-)")
+_ASSIGNED = re.compile(r"\s*[A-Za-z_][\w.]*\s*=\s*[!%]")
+_HELP = re.compile(r"^\??\??[\w.]+\?\??$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +48,7 @@ class Source:
         self.skipped = tuple(skipped)
         self.starts = [0, *(match.end() for match in _LINE.finditer(text))]
         self._ascii = text.isascii()
+        self._cell_starts = [cell.start for cell in self.cells]
 
     def offset(self, line: int, column: int) -> int:
         """The character at a line from 1 and a column in UTF-8 bytes, as the parser counts them."""
@@ -61,7 +66,8 @@ class Source:
 
     def cell_at(self, offset: int) -> Cell | None:
         """The notebook cell that holds a character."""
-        return next((cell for cell in self.cells if cell.start <= offset <= cell.end), None)
+        found = bisect_right(self._cell_starts, offset) - 1
+        return self.cells[found] if found >= 0 and offset <= self.cells[found].end else None
 
     def line(self, number: int) -> str:
         """One line without its end."""
@@ -122,13 +128,22 @@ def _without_magics(text: str) -> str:
     first = text.lstrip().split(maxsplit=1)[0] if text.strip() else ""
     if first.startswith("%%") and first not in _TRANSPARENT:
         return _blank(text)
-    lines = []
-    for line in text.splitlines(keepends=True):
-        bare = line.strip()
-        if bare[:1] in ("%", "!", "?") or (bare.endswith("?") and not bare.startswith("#")):
-            indent = line[: len(line) - len(line.lstrip())]
-            rest, end = line[len(indent) :].rstrip("\n"), "\n" if line.endswith("\n") else ""
-            lines.append(f"{indent}0{'#' + rest[2:] if len(rest) > 1 else ''}{end}")
-        else:
-            lines.append(line)
-    return "".join(lines)
+    return "".join(_python_line(line) for line in re.findall(r"[^\n]*\n|[^\n]+", text))
+
+
+def _python_line(line: str) -> str:
+    """A line without IPython's own words, as long as it was."""
+    if match := _TIMED.match(line):  # %time model.learn(1000) runs what follows
+        return f"{match[1]}0;{' ' * (match.end() - len(match[1]) - 2)}{line[match.end() :]}"
+    if match := _ASSIGNED.match(line):  # files = !ls
+        return f"{match[0][:-1]}0{'#' * (len(line.rstrip(chr(10))) - match.end())}{_end(line)}"
+    bare = line.strip()
+    if bare[:1] in ("%", "!", "?") or _HELP.match(bare):
+        indent = line[: len(line) - len(line.lstrip())]
+        rest = line[len(indent) :].rstrip("\n")
+        return f"{indent}0{'#' + rest[2:] if len(rest) > 1 else ''}{_end(line)}"
+    return line
+
+
+def _end(line: str) -> str:
+    return "\n" if line.endswith("\n") else ""

@@ -30,6 +30,8 @@ _VECTORS = {
 #: Kinds whose members are processes of their own.
 WORKERS = ("subproc", "async", "parallel")
 _DEEP = 12
+#: More environments than this are a slip, or a joke.
+_MOST = 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -272,8 +274,8 @@ def _repeated(script: Script, comprehension: ast.ListComp) -> int | None:
     over = comprehension.generators[0].iter
     if isinstance(over, ast.Call) and isinstance(over.func, ast.Name) and over.func.id == "range":
         bounds = [script.value(bound) for bound in over.args]
-        if all(isinstance(bound, int) for bound in bounds):
-            return len(range(*bounds)) if bounds else None
+        if bounds and all(isinstance(bound, int) and abs(bound) < _MOST for bound in bounds):
+            return len(range(*bounds))
     known = script.value(over)
     return len(known) if isinstance(known, (list, tuple)) else None
 

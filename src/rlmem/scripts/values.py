@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from rlmem.scripts import arguments, data
-from rlmem.scripts.walk import FUNCTIONS
 
 if TYPE_CHECKING:
     from rlmem.scripts.script import Script
@@ -63,6 +62,8 @@ _FUNCTIONS: Mapping[str, Callable[..., Any]] = {
 }
 #: A text or a list longer than this is no setting.
 _LONGEST = 100_000
+#: Nor is a larger number.
+_BITS = 512
 
 
 class Values:
@@ -88,6 +89,11 @@ class Values:
         if isinstance(expr, ast.Constant):
             return expr.value
         found = self.script.definition(expr)
+        if (
+            isinstance(found, (ast.List, ast.Set, ast.Dict, ast.Call))
+            and self.script.meaning.containers.written(expr) != frozenset()
+        ):
+            return UNKNOWN  # it was written to since
         if found is not expr:
             return self._converted(expr, self.value(found, depth + 1))
         handler = _HANDLERS.get(type(expr))
@@ -95,12 +101,16 @@ class Values:
 
     def _converted(self, expr: ast.expr, value: Any) -> Any:
         """An option's default that is text becomes what its ``type`` says."""
-        if isinstance(value, str) and isinstance(expr, ast.Attribute):
+        if isinstance(value, str) and isinstance(expr, ast.Attribute) and self._is_option(expr):
             for call in arguments.options(self.script, expr.attr):
                 kind = next((keyword.value for keyword in call.keywords if keyword.arg == "type"), None)
                 if isinstance(kind, ast.Name) and kind.id in ("int", "float"):
                     return int(value) if kind.id == "int" else float(value)
         return value
+
+    def _is_option(self, expr: ast.Attribute) -> bool:
+        base = self.script.definition(expr.value)
+        return isinstance(base, ast.Call) and arguments.is_parse(base)
 
     def _unary(self, expr: ast.expr, depth: int) -> Any:
         assert isinstance(expr, ast.UnaryOp)
@@ -122,11 +132,9 @@ class Values:
         if isinstance(expr.op, ast.LShift):
             return left << right if isinstance(left, int) and isinstance(right, int) and 0 <= right <= 64 else UNKNOWN
         operate = _OPERATORS.get(type(expr.op))
-        if isinstance(expr.op, ast.Mult) and any(isinstance(side, (str, list, tuple)) for side in (left, right)):
-            sizes = [side if isinstance(side, int) else len(side) for side in (left, right)]
-            if sizes[0] * sizes[1] > _LONGEST:
-                return UNKNOWN
-        return operate(left, right) if operate else UNKNOWN
+        if operate is None or not _is_small(expr.op, left, right):
+            return UNKNOWN
+        return operate(left, right)
 
     def _compare(self, expr: ast.expr, depth: int) -> Any:
         assert isinstance(expr, ast.Compare)
@@ -164,6 +172,8 @@ class Values:
                 items.append(self.value(element, depth))
         if UNKNOWN in items:
             return UNKNOWN
+        if isinstance(expr, ast.Set):
+            return frozenset(items)
         return items if isinstance(expr, ast.List) else tuple(items)
 
     def _dict(self, expr: ast.expr, depth: int) -> Any:
@@ -176,12 +186,12 @@ class Values:
         for part in expr.values:
             if isinstance(part, ast.FormattedValue):
                 value = self.value(part.value, depth)
-                if value is UNKNOWN or part.format_spec is not None:
+                if value is UNKNOWN or part.format_spec is not None or part.conversion != -1:
                     return UNKNOWN
                 parts.append(str(value))
             else:
                 parts.append(str(self.value(part, depth)))
-        return "".join(parts)
+        return "".join(parts) if sum(map(len, parts)) <= _LONGEST else UNKNOWN
 
     def _call(self, expr: ast.expr, depth: int) -> Any:
         assert isinstance(expr, ast.Call)
@@ -205,8 +215,7 @@ class Values:
         if key is UNKNOWN or not isinstance(holder, (dict, list, tuple)):
             return UNKNOWN
         if isinstance(holder, dict):
-            written = self.script.walked.item_values.get(key)
-            return UNKNOWN if written or key not in holder else holder[key]
+            return holder.get(key, UNKNOWN)
         return holder[key] if isinstance(key, int) else UNKNOWN
 
     def _name(self, expr: ast.expr, depth: int) -> Any:
@@ -221,9 +230,22 @@ class Values:
         if abroad is None:
             return UNKNOWN
         other, binding = abroad
-        if binding.kind != "assign" or binding.value is None or isinstance(binding.node, FUNCTIONS):
+        if binding.kind != "assign" or binding.value is None or binding.index is not None:
             return UNKNOWN
         return other.value(binding.value)
+
+
+def _is_small(op: ast.operator, left: Any, right: Any) -> bool:
+    """Whether an operation gives something that could be a setting, before it is tried."""
+    sizes = [len(side) if isinstance(side, (str, bytes, list, tuple)) else None for side in (left, right)]
+    if isinstance(op, ast.Mod) and isinstance(left, (str, bytes)):
+        return False
+    if isinstance(op, ast.Mult) and any(size is not None for size in sizes):
+        counts = [side if size is None else size for side, size in zip((left, right), sizes, strict=True)]
+        return all(isinstance(count, int) for count in counts) and counts[0] * counts[1] <= _LONGEST
+    if any(size is not None and size > _LONGEST for size in sizes):
+        return False
+    return not any(isinstance(side, int) and side.bit_length() > _BITS for side in (left, right))
 
 
 _HANDLERS: Mapping[type, Callable[[Values, ast.expr, int], Any]] = {

@@ -35,7 +35,7 @@ class Scope:
     node: ast.AST
     parent: Scope | None
     bindings: dict[str, list[Binding]] = field(default_factory=dict)
-    outer: set[str] = field(default_factory=set)  # names declared global or nonlocal
+    outer: dict[str, bool] = field(default_factory=dict)  # names declared nonlocal, or (True) global
 
     @property
     def is_class(self) -> bool:
@@ -43,10 +43,10 @@ class Scope:
         return isinstance(self.node, ast.ClassDef)
 
     def bind(self, name: str, binding: Binding) -> None:
-        """One more way a name gets a value; a name declared global is the module's."""
+        """One more way a name gets a value; one that is declared global is the module's, nonlocal the function's around."""
         scope = self
         if name in self.outer:
-            while scope.parent is not None and (scope is self or name not in scope.bindings):
+            while scope.parent is not None and (self.outer[name] or scope is self or scope.is_class):
                 scope = scope.parent
         scope.bindings.setdefault(name, []).append(binding)
 
@@ -78,6 +78,9 @@ _FIELDS: dict[type, tuple[str, ...]] = {
 }
 
 
+_BLOCKS = (ast.stmt, ast.ExceptHandler)
+
+
 class Walked:
     """What the walk leaves behind."""
 
@@ -85,6 +88,7 @@ class Walked:
         self.module = Scope(tree, None)
         self.parents: dict[ast.AST, ast.AST] = {}
         self.scopes: dict[ast.AST, Scope] = {tree: self.module}  # of the nodes that open one
+        self.blocks: dict[ast.AST, str] = {}  # of statements: body, orelse, finalbody or handlers of their parent
         self.calls: list[ast.Call] = []
         self.functions: list[Function] = []
         self.classes: list[ast.ClassDef] = []
@@ -100,12 +104,14 @@ class Walked:
         self.attribute_values: dict[str, list[tuple[ast.Attribute, Binding]]] = defaultdict(list)
         self.item_values: dict[object, list[tuple[ast.Subscript, Binding]]] = defaultdict(list)
         self.stars: list[str] = []
+        self.generators: set[ast.AST] = set()
         self._walk(tree)
 
     def _walk(self, tree: ast.Module) -> None:
         stack: list[tuple[ast.AST, Scope]] = [(node, self.module) for node in reversed(tree.body)]
         parents = self.parents
         parents.update(dict.fromkeys(tree.body, tree))
+        self.blocks.update(dict.fromkeys(tree.body, "body"))
         push = stack.append
         while stack:
             node, scope = stack.pop()
@@ -120,6 +126,8 @@ class Walked:
                     for item in reversed(child):
                         if isinstance(item, ast.AST):
                             parents[item] = node
+                            if isinstance(item, _BLOCKS):
+                                self.blocks[item] = name
                             push((item, inside if inside is scope else _scope_of(node, item, scope, inside)))
                 elif isinstance(child, ast.AST):
                     parents[child] = node
@@ -239,7 +247,20 @@ def _augmented(walked: Walked, node: ast.AST, scope: Scope) -> None:
 
 def _walrus(walked: Walked, node: ast.AST, scope: Scope) -> None:
     assert isinstance(node, ast.NamedExpr)
-    walked.assign(node.target, node.value, node, scope, "assign")
+    while isinstance(scope.node, COMPREHENSIONS) and scope.parent is not None:
+        scope = scope.parent
+    walked.assign(node.target, None, node, scope, "other")  # whether it was reached depends on what stands before it
+
+
+def _capture(walked: Walked, node: ast.AST, scope: Scope) -> None:
+    assert isinstance(node, (ast.MatchAs, ast.MatchStar, ast.MatchMapping))
+    name = node.rest if isinstance(node, ast.MatchMapping) else node.name
+    if name:
+        scope.bind(name, Binding("other", node))
+
+
+def _yield(walked: Walked, node: ast.AST, scope: Scope) -> None:
+    walked.generators.add(scope.node)
 
 
 def _for(walked: Walked, node: ast.AST, scope: Scope) -> None:
@@ -283,7 +304,7 @@ def _import_from(walked: Walked, node: ast.AST, scope: Scope) -> None:
 
 def _declared(walked: Walked, node: ast.AST, scope: Scope) -> None:
     assert isinstance(node, (ast.Global, ast.Nonlocal))
-    scope.outer.update(node.names)
+    scope.outer.update(dict.fromkeys(node.names, isinstance(node, ast.Global)))
 
 
 def _except(walked: Walked, node: ast.AST, scope: Scope) -> None:
@@ -310,6 +331,11 @@ _HANDLERS = {
     ast.AnnAssign: _annotated,
     ast.AugAssign: _augmented,
     ast.NamedExpr: _walrus,
+    ast.MatchAs: _capture,
+    ast.MatchStar: _capture,
+    ast.MatchMapping: _capture,
+    ast.Yield: _yield,
+    ast.YieldFrom: _yield,
     ast.For: _for,
     ast.AsyncFor: _for,
     ast.While: _while,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isfinite
 from typing import Any
 
 from rlmem.errors import SpecError
@@ -14,6 +15,7 @@ from rlmem.scripts.training import Environment, Model, models
 from rlmem.sources.environments import find_environment
 from rlmem.spaces import Box, describe_space
 from rlmem.spec import RunSpec
+from rlmem.units import ABSURD_COUNT
 
 _ALGORITHMS = {"RecurrentPPO": "recurrent_ppo", "MaskablePPO": "maskable_ppo"}
 #: Arguments of a constructor that are fields of a description.
@@ -162,7 +164,7 @@ def _fields(script: Script, model: Model, environment: Environment) -> Iterator[
         if given is None or (name == "n_steps" and model.off_policy):
             continue
         value = script.value(given)
-        if value is UNKNOWN:
+        if value is UNKNOWN or (isinstance(value, float) and not isfinite(value)):
             raise _NotKnownError
         if value is not None and not (name == "gradient_steps" and isinstance(value, int) and value < 0):
             yield name, int(value) if isinstance(value, float) else value, given
@@ -172,7 +174,7 @@ def _fields(script: Script, model: Model, environment: Environment) -> Iterator[
     if model.learns:
         total = script.argument(model.learns[0], "total_timesteps", 0)
         value = script.value(total)
-        if isinstance(value, (int, float)) and value >= 1 and total is not None:
+        if isinstance(value, (int, float)) and 1 <= value < ABSURD_COUNT and total is not None:
             yield "total_timesteps", int(value), total
 
 

@@ -47,6 +47,10 @@ def test_an_argument_is_added_in_the_style_of_the_call(before: str, after: str) 
         ("f(x=1, b=2)\n", "f(b=2)\n"),
         ("f(x=1)\n", "f()\n"),
         ("f(\n    a,\n    x=1,\n)\n", "f(\n    a,\n)\n"),
+        ("f(\n    # keep it,\n    x=1, b=2\n)\n", "f(\n    # keep it,\n    b=2\n)\n"),
+        ("f(\n    a,  # keep it,\n    x=1,\n    b=2,\n)\n", "f(\n    a,  # keep it,\n    \n    b=2,\n)\n"),
+        ("f((a), x=1)\n", "f((a))\n"),
+        ("f(a, x=(1))\n", "f(a)\n"),
     ],
 )
 def test_an_argument_is_removed_with_its_comma(before: str, after: str) -> None:
@@ -77,6 +81,7 @@ def test_a_statement_is_removed_with_its_line(before: str, after: str) -> None:
         ("x = 1\n", "from b import c\nx = 1\n"),
         ("from __future__ import annotations\nx = 1\n", "from __future__ import annotations\nfrom b import c\nx = 1\n"),
         ("import a", "import a\nfrom b import c\n"),
+        ("import a\nm = a.f()\nimport time\n", "import a\nfrom b import c\nm = a.f()\nimport time\n"),
     ],
 )
 def test_an_import_goes_after_the_others(before: str, after: str) -> None:
@@ -124,6 +129,14 @@ def test_a_notebook_is_its_code_cells_and_places_name_the_cell() -> None:
     place = script.place(script.calls[0])
     assert (place.cell, place.line, place.column) == (3, 3, 1)
     assert "%matplotlib inline" in script.text
+
+
+def test_what_a_magic_runs_is_read_and_questions_are_not() -> None:
+    lines = "files = !ls\n%time model.learn(1)\nmodel?\nmodel.learn(2)  # enough?\n%timeit -n 3 f()\nx = %who"
+    script = parse_script(notebook(lines), "n.ipynb")
+    assert [script.segment(call) for call in script.calls] == ["model.learn(1)", "model.learn(2)"]
+    assert script.source.skipped == ()
+    assert len(script.source.code) == len(script.text)
 
 
 def test_a_cell_that_is_no_python_is_skipped_and_named() -> None:

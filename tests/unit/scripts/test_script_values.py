@@ -122,6 +122,7 @@ def test_defaults_of_options_are_known(use: str, value: object) -> None:
 def test_options_that_are_parsed_with_leftovers_are_known() -> None:
     text = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--n', default=3)\n"
     assert shown(script(f"{text}args, rest = p.parse_known_args()\nshow(args.n)")) == 3
+    assert shown(script(f"{text}args = p.parse_known_args()[0]\nshow(args.n)")) == 3
 
 
 def test_constants_come_from_other_files_of_the_project() -> None:
