@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import unified_diff
 
 #: safe: the program does the same with less memory; unsafe: it may behave differently, so that somebody should look.
 SAFETIES = ("safe", "unsafe")
+#: What a patch calls a line; what else ends one for Python stands within it.
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+_ESCAPES = {ord(letter): f"\\{name}" for letter, name in zip('\a\b\t\n\v\f\r"\\', 'abtnvfr"\\', strict=True)}
 
 
 class OverlapError(ValueError):
@@ -61,7 +65,17 @@ def apply(text: str, edits: Iterable[Edit]) -> str:
 
 def diff(path: str, before: str, after: str) -> str:
     """A unified diff that ``git apply`` and ``patch -p1`` take; empty when nothing changed."""
-    lines = unified_diff(
-        before.splitlines(keepends=True), after.splitlines(keepends=True), f"a/{path}", f"b/{path}", n=3
-    )
+    old, new = (_quoted(f"{side}/{path.lstrip('/')}") for side in "ab")
+    lines = unified_diff(_LINE.findall(before), _LINE.findall(after), old, new, n=3)
     return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
+
+
+def _quoted(name: str) -> str:
+    """A name as git writes it in a patch: quoted when it has characters that would end or bend the line."""
+    if not re.search(r'[\x00-\x1f"\\\x7f\ud800-\udfff]', name):
+        return f"{name}\t" if " " in name else name  # the tab says that the name ends there
+    # Bytes of a name that are no UTF-8 are these surrogates in Python; other surrogates are Windows' own.
+    escaped = ((c, "surrogateescape" if "\udc80" <= c <= "\udcff" else "surrogatepass") for c in name)
+    data = b"".join(c.encode("utf-8", errors) for c, errors in escaped)
+    written = (_ESCAPES.get(byte) or (chr(byte) if 32 <= byte < 127 else f"\\{byte:03o}") for byte in data)
+    return f'"{"".join(written)}"'

@@ -79,6 +79,8 @@ def command(
 
     wanted = _format(format_, output, as_json)
     _check_options(paths, wanted, fix=fix, unsafe=unsafe_fixes, diff=diff, write=write_baseline, statistics=statistics)
+    if select and not _split(select):
+        raise UsageError("--select: names no rule; without it all are asked")
     asked = Asked(select=_split(select), ignore=_split(ignore), severity=severity, ram=ram, baseline=baseline)
     session = Session(_named(paths, stdin_filename), asked, tell=_say, anew=write_baseline)
     if paths == (STDIN,):
@@ -110,7 +112,10 @@ def _named(paths: tuple[str, ...], stdin_filename: str | None) -> tuple[Path, ..
 
 
 def _say(text: object) -> None:
-    print(f"rlmem: {text}", file=sys.stderr)
+    """A line on standard error; names of files in it cannot move the cursor."""
+    from rlmem.lint.names import printable
+
+    print(f"rlmem: {printable(str(text))}", file=sys.stderr)
 
 
 def _format(format_: str | None, output: Path | None, as_json: bool) -> str:

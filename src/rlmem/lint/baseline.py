@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from rlmem.errors import UsageError
+from rlmem.lint.names import exact_json
 
 SCHEMA = "rlmem.lint-baseline/1"
 #: Path as seen from the settings' root, code, fingerprint: what makes a finding the same one as before.
 Key: TypeAlias = tuple[str, str, str]
+_FIELDS = ("path", "code", "fingerprint")
 
 
 def fingerprints(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -30,6 +32,10 @@ def fingerprints(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(made)
 
 
+class NotBaselineError(UsageError):
+    """A file that was read, and is no baseline."""
+
+
 def read_baseline(path: Path) -> dict[Key, Mapping[str, Any]]:
     """The known findings by key."""
     try:
@@ -39,16 +45,21 @@ def read_baseline(path: Path) -> dict[Key, Mapping[str, Any]]:
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{path}: not a baseline: {error}") from None
+        raise NotBaselineError(f"{path}: not a baseline: {error}") from None
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise UsageError(f"{path}: not a baseline: expected schema {SCHEMA!r}; --write-baseline writes it again")
+        raise NotBaselineError(f"{path}: not a baseline: expected schema {SCHEMA!r}; --write-baseline writes it again")
     entries = document.get("findings")
-    fields = ("path", "code", "fingerprint")
-    if not isinstance(entries, list) or not all(
-        isinstance(entry, dict) and all(isinstance(entry.get(name), str) for name in fields) for entry in entries
-    ):
-        raise UsageError(f"{path}: not a baseline: every finding needs {', '.join(fields)}")
+    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
+        needs = f"every finding needs {', '.join(_FIELDS)} as texts, and its line is a number or null"
+        raise NotBaselineError(f"{path}: not a baseline: {needs}")
     return {(entry["path"], entry["code"], entry["fingerprint"]): entry for entry in entries}
+
+
+def _is_entry(entry: Any) -> bool:
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(name), str) for name in _FIELDS):
+        return False
+    line = entry.get("line")
+    return line is None or (isinstance(line, int) and not isinstance(line, bool))
 
 
 def baseline_text(entries: Iterable[Mapping[str, Any]]) -> str:
@@ -56,4 +67,4 @@ def baseline_text(entries: Iterable[Mapping[str, Any]]) -> str:
     ordered = sorted(entries, key=lambda entry: (entry["path"], entry.get("line") or 0, entry["code"]))
     lines = ",\n".join(f"    {json.dumps(entry, ensure_ascii=False)}" for entry in ordered)
     body = f"[\n{lines}\n  ]" if lines else "[]"
-    return f'{{\n  "schema": "{SCHEMA}",\n  "findings": {body}\n}}\n'
+    return exact_json(f'{{\n  "schema": "{SCHEMA}",\n  "findings": {body}\n}}\n')

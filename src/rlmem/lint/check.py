@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -13,6 +13,7 @@ from rlmem.rules import find_in_script
 from rlmem.scripts import Script
 from rlmem.scripts.expectations import expected_failures
 from rlmem.sources.script import ScriptRun, runs
+from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
 #: That a machine has room to spare is no mistake of a script.
@@ -21,6 +22,8 @@ _IDLE = "MEM003"
 _AS_LONG = "MEM107"
 #: A plan's finding that saves less is good to know, and nothing to stop for.
 WORTH_BYTES = 64 * MIB
+#: Plans take time; a script that describes more different runs was written by a program.
+MOST_PLANS = 50
 _TESTS = ("test_*.py", "*_test.py", "conftest.py")
 
 
@@ -30,6 +33,8 @@ class Said:
 
     findings: tuple[Finding, ...] = ()
     stumbled: list[str] = field(default_factory=list)
+    #: Runs that are described and were not planned, as there are too many different ones.
+    unplanned: int = 0
 
 
 def find(script: Script, planner: Planner) -> Said:
@@ -39,12 +44,22 @@ def find(script: Script, planner: Planner) -> Said:
     described = runs(script)
     planned: dict[tuple[str, Place | None, str], Finding] = {}
     meant = expected_failures(script)
+    by_code: dict[str, list[Finding]] = {}
+    for finding in written:
+        by_code.setdefault(finding.code, []).append(finding)
+    plans: dict[str, tuple[Finding, ...]] = {}
     for run in described:
         if run.place.line in meant:
             continue
+        key = repr(sorted(run.spec.values.items()))
+        if key not in plans and len(plans) == MOST_PLANS:
+            said.unplanned += 1
+            continue
+        if key not in plans:
+            plans[key] = tuple(_from_plan(run.spec, planner))
         about = [run.place, *run.places.values()]
-        for finding in _planned(run, planner):
-            twins = [other for other in written if other.code == finding.code]
+        for finding in _placed(run, plans[key]):
+            twins = by_code.get(finding.code, ())
             if twins and (
                 len(described) == 1 or any(_same_lines(one.place, place) for one in twins for place in about)
             ):
@@ -61,29 +76,31 @@ def _short(error: Exception) -> str:
     return f"{type(error).__name__}: {error}".splitlines()[0]
 
 
-def _planned(run: ScriptRun, planner: Planner) -> Iterator[Finding]:
-    """What the rules say about the plan of a run, each at the argument it is about, else where the model is made."""
+def _from_plan(spec: RunSpec, planner: Planner) -> Iterator[Finding]:
+    """What the rules say about the plan of a run."""
     try:
-        plan = planner.plan(run.spec)
+        plan = planner.plan(spec)
         steps, rows = plan.spec.get("total_timesteps"), plan.spec.get("buffer_size")
         cut = bool(steps and rows and steps < rows)
         if cut:  # rows that are never written take no memory
             least = max(steps, plan.spec.count("n_envs"))
-            plan = planner.plan(run.spec.having({"buffer_size": least}, "the length of the run"))
+            plan = planner.plan(spec.having({"buffer_size": least}, "the length of the run"))
     except RlmemError:
         return
     for finding in plan.findings:
         if finding.code == _IDLE or (cut and finding.code == _AS_LONG):
             continue
         small = finding.saves_bytes is not None and finding.saves_bytes < WORTH_BYTES
+        yield replace(finding, severity="info" if small and finding.severity == "warning" else finding.severity)
+
+
+def _placed(run: ScriptRun, findings: Iterable[Finding]) -> Iterator[Finding]:
+    """Findings on a plan, each at the argument it is about, else where the model is made."""
+    for finding in findings:
         fields = (finding.location or "", *(field for field, _ in finding.changes))
         places = [run.places[field] for field in fields if field in run.places]
         here = [place for place in places if place.path == run.place.path]
-        yield replace(
-            finding,
-            place=here[0] if here else run.place,
-            severity="info" if small and finding.severity == "warning" else finding.severity,
-        )
+        yield replace(finding, place=here[0] if here else run.place)
 
 
 def _same_lines(one: Place | None, other: Place) -> bool:

@@ -63,7 +63,7 @@ def _within(path: Path, exclude: tuple[str, ...], root: Path, tell: Callable[[Pr
         return
     if stat.S_ISDIR(mode):
         yield from _walk(path, exclude, root, tell)
-    elif path.suffix in SUFFIXES and not stat.S_ISREG(mode):
+    elif not stat.S_ISREG(mode):  # a pipe would be waited for
         tell(Problem(path=str(path), text="not a regular file"))
     elif path.suffix in SUFFIXES or _is_python(path):
         yield path
@@ -82,13 +82,13 @@ def _is_python(path: Path) -> bool:
 
 
 def _walk(folder: Path, exclude: tuple[str, ...], root: Path, tell: Callable[[Problem], None]) -> Iterator[Path]:
-    try:
-        with os.scandir(folder) as listed:
-            entries = sorted(listed, key=lambda entry: entry.name)
-    except OSError as error:
-        tell(Problem(path=str(folder), text=why(error)))
-        return
-    for entry in entries:
+    """The files of a folder and of those in it, however deep, in the order of their names."""
+    open_folders = [_entries(folder, tell)]
+    while open_folders:
+        entry = next(open_folders[-1], None)
+        if entry is None:
+            open_folders.pop()
+            continue
         path = Path(entry.path)
         try:
             is_folder = entry.is_dir()
@@ -101,11 +101,20 @@ def _walk(folder: Path, exclude: tuple[str, ...], root: Path, tell: Callable[[Pr
                 text = "a link that leads back to a folder it is in; skipped"
                 tell(Problem(path=entry.path, text=text, failed=False))
         elif is_folder and not _left_out(entry) and not matches(relative(path, root), exclude):
-            yield from _walk(path, exclude, root, tell)
+            open_folders.append(_entries(path, tell))
         elif path.suffix in SUFFIXES and entry.is_symlink() and not path.exists():
             tell(Problem(path=entry.path, text="a link that leads nowhere; skipped", failed=False))
         elif is_file and path.suffix in SUFFIXES and not matches(relative(path, root), exclude):
             yield path
+
+
+def _entries(folder: Path, tell: Callable[[Problem], None]) -> Iterator[os.DirEntry[str]]:
+    try:
+        with os.scandir(folder) as listed:
+            return iter(sorted(listed, key=lambda entry: entry.name))
+    except OSError as error:
+        tell(Problem(path=str(folder), text=why(error)))
+        return iter(())
 
 
 def _left_out(entry: os.DirEntry[str]) -> bool:

@@ -19,12 +19,11 @@ def matches(path: str, patterns: Iterable[str]) -> bool:
     (False, True)
     """
     parts = path.split("/")
-    ends = ["/".join(parts[: count + 1]) for count in range(len(parts))]
     for pattern in patterns:
         wanted = pattern.removeprefix("./").rstrip("/")
-        whole = "/" in wanted
+        ends = ("/".join(parts[: count + 1]) for count in range(len(parts)))
         expression = _expression(wanted.lstrip("/"))
-        if any(expression.fullmatch(end if whole else part) for end, part in zip(ends, parts, strict=True)):
+        if any(map(expression.fullmatch, ends if "/" in wanted else parts)):
             return True
     return False
 

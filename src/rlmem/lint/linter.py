@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlmem.findings import Finding, Place
@@ -53,7 +53,7 @@ class FileReport:
     key: str
     digest: str | None = None
     shown: tuple[Found, ...] = ()
-    hidden: int = 0
+    hidden: tuple[Key, ...] = ()
     silenced: int = 0
     known: tuple[Key, ...] = ()
     problem: Problem | None = None
@@ -92,7 +92,7 @@ class Linter:
         """A text as a script that knows the files around it."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return parse_script(text, shown, project=self._project)
+            return self._project.kept(shown, text) or parse_script(text, shown, project=self._project)
 
     @staticmethod
     def relevant(text: str) -> bool:
@@ -105,29 +105,32 @@ class Linter:
         enabled = self.settings.enabled_for(key)
         said = find(script, self._planner)
         findings = [finding for finding in said.findings if finding.code in enabled]
+        if _has_unseen_cells(script):
+            findings = [_to_be_looked_at(finding) for finding in findings]
         kept, silenced = silence(script, findings, enabled)
         kept = tuple(sorted((f for f in kept if f.code in enabled), key=order))
         lines = [_line(script, finding) for finding in kept]
         prints = fingerprints((finding.code, line) for finding, line in zip(kept, lines, strict=True))
-        shown, known, hidden = [], [], 0
+        shown, known, hidden = [], [], []
         for finding, line, fingerprint in zip(kept, lines, prints, strict=True):
-            if (key, finding.code, fingerprint) in self.known:
-                known.append((key, finding.code, fingerprint))
+            identity = (key, finding.code, fingerprint)
+            if identity in self.known:
+                known.append(identity)
             elif self.settings.shows(finding.severity):
                 edits = finding.fix.edits if finding.fix else ()
                 changes = tuple((place_of(script, edit.start, edit.end), edit.text) for edit in edits)
                 shown.append(Found(finding=finding, source_line=line, fingerprint=fingerprint, changes=changes))
             else:
-                hidden += 1
+                hidden.append(identity)
         return FileReport(
             path=script.path,
             key=key,
             digest=digest,
             shown=tuple(shown),
-            hidden=hidden,
+            hidden=tuple(hidden),
             silenced=len(silenced),
             known=tuple(known),
-            problem=_stumbled(script, said) or _skipped(script),
+            problem=_stumbled(script, said) or _skipped(script) or _unplanned(script, said),
         )
 
 
@@ -148,6 +151,27 @@ def _skipped(script: Script) -> Problem | None:
     number, problem = cells[0]
     more = f", and {len(cells) - 1} more cells" if len(cells) > 1 else ""
     return Problem(path=script.path, text=f"cell {number}{more} left out: {problem}", failed=False)
+
+
+def _unplanned(script: Script, said: Said) -> Problem | None:
+    """A script that describes more runs than anybody starts by hand."""
+    if not said.unplanned:
+        return None
+    return Problem(path=script.path, text=f"{said.unplanned} of its runs were not planned; skipped", failed=False)
+
+
+def _has_unseen_cells(script: Script) -> bool:
+    """Whether a notebook has code that Python does not parse, and that may use what nothing else seems to use."""
+    source = script.source
+    return bool(source.skipped) or any(
+        source.text[cell.start : cell.end].strip() and not source.code[cell.start : cell.end].strip()
+        for cell in source.cells
+    )
+
+
+def _to_be_looked_at(finding: Finding) -> Finding:
+    """A finding whose fix is not made before somebody has looked."""
+    return replace(finding, fix=replace(finding.fix, safety="unsafe")) if finding.fix else finding
 
 
 def _check_syntax(text: str, path: str) -> None:

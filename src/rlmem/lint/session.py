@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlmem.errors import UsageError
-from rlmem.lint.baseline import Key, read_baseline
+from rlmem.lint.baseline import Key, NotBaselineError, read_baseline
 from rlmem.lint.files import Problem, discover
 from rlmem.lint.fixing import Fixing, fix_file, fix_text
 from rlmem.lint.linter import FileReport, Linter
 from rlmem.lint.many import lint_many
+from rlmem.lint.names import printable
 from rlmem.lint.reading import Text, Unreadable, decode, is_notebook, read_file
 from rlmem.lint.settings import Asked, settings_for
 
@@ -32,11 +34,21 @@ class Session:
         file = self.settings.baseline
         if anew and file is None:
             raise UsageError("--write-baseline: name the file with --baseline, or in pyproject.toml")
-        self.baseline: dict[Key, Mapping[str, Any]] = {}
-        if file is not None and (not anew or file.exists()):
-            self.baseline = read_baseline(file)
+        self.baseline = self._read_baseline(file, anew=anew) if file is not None else {}
         known = frozenset[Key]() if anew else frozenset(self.baseline)
         self.linter = Linter(self.settings, self.settings.budget(), known)
+
+    def _read_baseline(self, file: Path, *, anew: bool) -> dict[Key, Mapping[str, Any]]:
+        """What is known; a file that is about to be written anew need not be there, nor be whole."""
+        if anew and not file.exists():
+            return {}
+        try:
+            return read_baseline(file)
+        except NotBaselineError as error:
+            if not anew:
+                raise
+            self._tell(f"{error}; written anew")
+            return {}
 
     def _problem(self, problem: Problem) -> None:
         self.problems.append(problem)
@@ -119,23 +131,30 @@ class Session:
 
     def stale(self) -> list[Mapping[str, Any]]:
         """Entries of the baseline that nothing matches any more, in files that were linted or are gone."""
-        linted = {report.key for report in self.reports if report.digest is not None}
+        linted = {report.key for report in self.reports if _is_whole(report)}
         matched = {key for report in self.reports for key in report.known}
         return [
             entry
             for key, entry in self.baseline.items()
             if key not in matched
             and key[1] in self.settings.enabled_for(key[0])
-            and (key[0] in linted or not (self.settings.root / key[0]).exists())
+            and (key[0] in linted or not self._exists(key[0]))
         ]
 
     def baseline_entries(self) -> list[Mapping[str, Any]]:
-        """What is found now is known from now on; what is known of files that were not linted stays."""
-        linted = {report.key for report in self.reports}
+        """What is found now is known from now on; so is what was known, and what nobody asked about this time.
+
+        That is: in files that were not linted or could not be, of rules that are left out, below the severity asked for.
+        """
+        linted = {report.key for report in self.reports if _is_whole(report)}
+        hidden = {key for report in self.reports for key in report.hidden}
+        shown = {(report.key, item.finding.code, item.fingerprint) for report in self.reports for item in report.shown}
         kept = [
             entry
             for key, entry in self.baseline.items()
-            if key[0] not in linted and (self.settings.root / key[0]).exists()
+            if key not in shown
+            and self._exists(key[0])
+            and (key[0] not in linted or key in hidden or key[1] not in self.settings.enabled_for(key[0]))
         ]
         found = [
             {
@@ -149,6 +168,14 @@ class Session:
         ]
         return [*kept, *found]
 
+    def _exists(self, key: str) -> bool:
+        return os.path.exists(self.settings.root / key)
+
+
+def _is_whole(report: FileReport) -> bool:
+    """Whether all of a file was looked at, so that what is not found in it is not there."""
+    return report.digest is not None and report.problem is None
+
 
 def _fixable(report: FileReport, safeties: Sequence[str]) -> bool:
     return any(found.finding.fix and found.finding.fix.safety in safeties for found in report.shown)
@@ -156,5 +183,5 @@ def _fixable(report: FileReport, safeties: Sequence[str]) -> bool:
 
 def _patch(what: str, fixing: Fixing) -> str:
     """A patch with a line above it for each finding; ``git apply`` passes over those."""
-    titles = [f"# {finding.code}: {finding.fix.title} ({what})\n" for finding in fixing.made if finding.fix]
+    titles = [f"# {finding.code}: {printable(finding.fix.title)} ({what})\n" for finding in fixing.made if finding.fix]
     return "".join((*dict.fromkeys(titles), fixing.diff()))

@@ -23,6 +23,7 @@ import re
 import tokenize
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from rlmem.errors import did_you_mean
 from rlmem.findings import Finding, Place
@@ -33,8 +34,10 @@ from rlmem.scripts.source import Source
 
 RULE = Rule(code="MEM000", name="loose-ignore", family="comments", severity="warning", subjects=("script",))
 _MARK = "rlmem:"
-_COMMENT = re.compile(r"#\s*rlmem:\s*(ignore(?:-file)?)\b\s*(?:\[([^\]]*)\])?\s*(.*)", re.S)
-_WORD = re.compile(r"#\s*rlmem:\s*([\w-]+)\s*\[")
+#: Where a comment for us begins: at its start, or behind one for another program, after a blank.
+_START = re.compile(r"(?<![^\s#])#\s*rlmem:", re.I)
+_COMMENT = re.compile(r"#\s*rlmem:\s*(ignore(?:-file)?)\b\s*(?:\[([^\]]*)\])?\s*(.*)", re.S | re.I)
+_WORD = re.compile(r"#\s*rlmem:\s*([\w-]+)\s*\[", re.I)
 _KNOWN = {**{code.lower(): code for code in CODES}, **{name: code for code, name in CODES.items()}}
 
 
@@ -60,7 +63,7 @@ def silence(
     script: Script, findings: Sequence[Finding], enabled: frozenset[str]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """The findings that no comment silences, what is to be said about the comments among them, and the silenced ones."""
-    if _MARK not in script.text:
+    if _MARK not in script.text.lower():
         return tuple(findings), ()
     comments = list(_comments(script.source))
     ignores = [ignore for start, line, text in comments if (ignore := _ignore(script.source, start, line, text))]
@@ -83,8 +86,11 @@ def _comments(source: Source) -> Iterator[tuple[int, int, str]]:
     """Offset, line and text of each comment that is for us."""
     try:
         for token in tokenize.generate_tokens(io.StringIO(source.code, newline="").readline):
-            if token.type == tokenize.COMMENT and _MARK in token.string:
-                yield source.starts[token.start[0] - 1] + token.start[1], token.start[0], token.string.rstrip("\r\n")
+            if token.type == tokenize.COMMENT:
+                (line, column), text = token.start, token.string.rstrip("\r\n")
+                begins = [match.start() for match in _START.finditer(text)]
+                for begin, end in pairwise((*begins, len(text))):
+                    yield source.starts[line - 1] + column + begin, line, text[begin:end].rstrip()
     except (tokenize.TokenError, SyntaxError):  # what Python parses and tokenize does not; comments so far count
         return
 
@@ -98,8 +104,8 @@ def _ignore(source: Source, start: int, line: int, text: str) -> Ignore | None:
         line=line,
         start=start,
         text=text,
-        whole_file=match[1] == "ignore-file",
-        own_line=not source.text[source.starts[line - 1] : start].strip(),
+        whole_file=match[1].lower() == "ignore-file",
+        own_line=source.line(line).lstrip().startswith("#"),
         words=listed or None,
         reason=match[3].strip(" -:\t#"),
     )

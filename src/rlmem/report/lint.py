@@ -9,6 +9,7 @@ from typing import Any
 from rlmem.findings import SEVERITIES, Place
 from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found
+from rlmem.lint.names import printable
 from rlmem.report.contract import described
 from rlmem.units import format_size
 from rlmem.version import __version__
@@ -87,7 +88,7 @@ def lint_document(
         "rlmem": __version__,
         "files": sum(report.digest is not None for report in reports),
         "findings": [_finding(report, found) for report in reports for found in report.shown],
-        "hidden": sum(report.hidden for report in reports),
+        "hidden": sum(len(report.hidden) for report in reports),
         "silenced": sum(report.silenced for report in reports),
         "known": sum(len(report.known) for report in reports),
         "stale": [{key: entry[key] for key in ("path", "code", "fingerprint")} for entry in stale],
@@ -175,7 +176,7 @@ def _plain(text: str) -> str:
 def location(finding: Mapping[str, Any]) -> str:
     """``train.py:12:5``, or ``train.ipynb:cell 3:2:5``."""
     cell = f"cell {finding['cell']}:" if finding["cell"] else ""
-    return f"{finding['path']}:{cell}{finding['line']}:{finding['column']}"
+    return f"{printable(finding['path'])}:{cell}{finding['line']}:{finding['column']}"
 
 
 def cost(finding: Mapping[str, Any]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterator, Mapping
 from itertools import groupby
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from rlmem.lint.catalogue import manual
+from rlmem.lint.names import encodable, exact_json
 from rlmem.report.lint import cost, location, render_text
 from rlmem.report.rule_pages import body_markdown
 from rlmem.version import __version__
@@ -51,7 +53,7 @@ def _command(kind: str, properties: Mapping[str, Any], message: str) -> str:
 
 
 def _escaped(text: str, more: str = "") -> str:
-    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in text)
+    return "".join(f"%{ord(c):02X}" if c in f"%\r\n{more}" else c for c in encodable(text))
 
 
 def render_sarif(document: Mapping[str, Any]) -> str:
@@ -78,7 +80,8 @@ def render_sarif(document: Mapping[str, Any]) -> str:
         ],
         "results": [_result(finding, index[finding["code"]]) for finding in document["findings"]],
     }
-    return json.dumps({"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2, ensure_ascii=False)
+    log = {"$schema": SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
+    return encodable(json.dumps(log, indent=2, ensure_ascii=False))
 
 
 def _rule(code: str, name: str, severity: str, family: str, page: str) -> dict[str, Any]:
@@ -99,10 +102,11 @@ def _severity(severity: str) -> str:
 
 
 def _artifact(path: str) -> dict[str, Any]:
-    """A file by its relative address; one that is elsewhere by its whole one."""
+    """A file by its relative address; one that is elsewhere by its whole one. A name is bytes, and those are quoted."""
+    address = quote(os.fsencode(path))
     if path.startswith("/") or re.match(r"[A-Za-z]:", path):
-        return {"uri": f"file://{'' if path.startswith('/') else '/'}{quote(path)}"}
-    return {"uri": quote(path), "uriBaseId": "SRCROOT"}
+        return {"uri": f"file://{'' if path.startswith('/') else '/'}{address}"}
+    return {"uri": address, "uriBaseId": "SRCROOT"}
 
 
 def _region(place: Mapping[str, Any]) -> dict[str, int]:
@@ -148,11 +152,11 @@ def _notification(problem: Mapping[str, Any]) -> dict[str, Any]:
 def render_junit(document: Mapping[str, Any]) -> str:
     """A test suite for each file with findings, a failure for each finding; one test that passes when there are none."""
     suites = list(_suites(document))
-    findings, problems = len(document["findings"]), len(document["problems"])
-    tests = max(findings + problems, 1)
+    findings, errors = len(document["findings"]), sum(problem["failed"] for problem in document["problems"])
+    tests = max(findings + len(document["problems"]), 1)
     lines = [
         '<?xml version="1.0" encoding="utf-8"?>',
-        f'<testsuites name="rlmem lint" tests="{tests}" failures="{findings}" errors="{problems}">',
+        f'<testsuites name="rlmem lint" tests="{tests}" failures="{findings}" errors="{errors}">',
         *(
             suites
             or ['  <testsuite name="rlmem" tests="1" failures="0" errors="0"><testcase name="lint"/></testsuite>']
@@ -176,8 +180,9 @@ def _suites(document: Mapping[str, Any]) -> Iterator[str]:
         yield "  </testsuite>"
     for problem in document["problems"]:
         path = _attribute(problem["path"])
-        yield f'  <testsuite name={path} tests="1" failures="0" errors="1">'
-        yield f'    <testcase name="lint" classname={path}><error message={_attribute(problem["text"])}/></testcase>'
+        kind, error, skipped = ("error", 1, 0) if problem["failed"] else ("skipped", 0, 1)
+        yield f'  <testsuite name={path} tests="1" failures="0" errors="{error}" skipped="{skipped}">'
+        yield f'    <testcase name="lint" classname={path}><{kind} message={_attribute(problem["text"])}/></testcase>'
         yield "  </testsuite>"
 
 
@@ -192,7 +197,7 @@ def _valid(text: str) -> str:
 
 def render_json(document: Mapping[str, Any]) -> str:
     """The document itself."""
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    return exact_json(json.dumps(document, indent=2, ensure_ascii=False))
 
 
 #: Format to what writes it; text in a terminal has more to it.

@@ -62,6 +62,12 @@ class ArrayCall:
             return None
         return int(prod(self.dims)) * DTYPES[self.dtype]
 
+    def filled_bytes(self, steps: int | None) -> int | None:
+        """Bytes of the rows that a run of so many steps can write; all of them where its length is not known."""
+        if self.nbytes is None or steps is None or not self.rows or self.library != "numpy":
+            return self.nbytes
+        return self.nbytes // self.rows * min(self.rows, steps)
+
     @property
     def is_store(self) -> bool:
         """Whether its rows are the capacity of a replay buffer: by the name of the size, or by class and size."""
@@ -127,10 +133,12 @@ def _target(script: Script, call: ast.Call) -> str | None:
     below: ast.AST = call
     for above in script.ancestors(call):
         match above:
+            case ast.Call(func=ast.Name(id="dict")) if isinstance(below, ast.keyword):
+                return below.arg
             case ast.Attribute() | ast.Call(func=ast.Attribute()) | ast.keyword():
                 pass
             case ast.Assign(targets=[target]) | ast.AnnAssign(target=target):
-                return _last(target)
+                return last_name(target)
             case ast.Dict(keys=keys, values=values):
                 key = next((k for k, v in zip(keys, values, strict=True) if v is below), None)
                 return str(key.value) if isinstance(key, ast.Constant) else None
@@ -140,7 +148,8 @@ def _target(script: Script, call: ast.Call) -> str | None:
     return None
 
 
-def _last(target: ast.expr) -> str | None:
+def last_name(target: ast.expr) -> str | None:
+    """The name a value gets: of a variable, an attribute, or an entry of a dict."""
     match target:
         case ast.Attribute(attr=name) | ast.Name(id=name):
             return name

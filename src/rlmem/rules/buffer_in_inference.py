@@ -5,9 +5,9 @@ image transitions ask for tens of gigabytes to call ``predict`` once. Linux rese
 are written, unless the request is larger than what there is: then the load fails with ``Unable to allocate 26.3 GiB``.
 Windows, and Linux with strict accounting, charge for all of it at once.
 
-The rule fires when the loaded model is only asked (``predict``, ``evaluate_policy``, ``save``, its ``policy``) and cannot
-learn: it is silent when the model goes to a place that cannot be seen. Where all environments of the script are known to have
-small observations it is for information only.
+The rule fires when the loaded model is only asked (``predict``, ``evaluate_policy``, ``save``, its ``policy``) and
+cannot learn: it is silent when the model goes to a place that cannot be seen. Where the script shows that the buffer is
+small, by the model it trains or by the environments it makes, it is for information only.
 
 Example::
 
@@ -31,9 +31,11 @@ from collections.abc import Iterator
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
+from rlmem.rules.observed import DEFAULT_ROWS, of_environment, replays
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.sinks import Sink, sinks
-from rlmem.scripts.training import environments
+from rlmem.scripts.training import Environment, environments
+from rlmem.units import MIB
 
 ALGORITHMS = frozenset({"SAC", "DQN", "TD3", "DDPG", "QRDQN", "TQC", "CrossQ"})
 _ROOTS = {"stable_baselines3", "sb3_contrib"}
@@ -51,6 +53,8 @@ _READS = {
     "seed",
 }
 _CALLS = {"evaluate_policy", "print", "predict"}
+#: A buffer that asks for less is not worth a warning: it is reserved, and never written.
+SMALL_BYTES = 256 * MIB
 _SMALL = re.compile(r"^(CartPole|Pendulum|MountainCar|Acrobot|LunarLander|BipedalWalker|FrozenLake|Taxi)\w*-v\d+$")
 #: What shows that the model is asked at all.
 _PROOF = {"predict", "evaluate_policy", "policy", "actor", "q_net"}
@@ -65,7 +69,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         found = sinks(script, call, attributes=True, functions=True)
         if all(_harmless(sink) for sink in found) and any(sink.name.rsplit(".", 1)[-1] in _PROOF for sink in found):
             yield rule.finding(
-                severity="info" if _is_small(script) else rule.severity,
+                severity="info" if _is_small(script, name.owner) else rule.severity,
                 title=f"{name.owner}.load() builds the replay buffer of the training for a model that only predicts",
                 place=script.place(call),
                 remedy=f"{name.owner}.load(…, buffer_size=1)",
@@ -73,10 +77,22 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             )
 
 
-def _is_small(script: Script) -> bool:
-    """Whether all environments here have a few numbers for an observation: their buffer is reserved and small."""
+def _is_small(script: Script, algorithm: str) -> bool:
+    """Whether the buffer is small: the one of the same algorithm that is trained here, or one of these environments."""
+    trained = [each for each in replays(script) if each.owner == algorithm]
+    if any(each.seen.image for each in trained):
+        return False
+    if trained and all(each.seen.nbytes is not None and each.rows is not None for each in trained):
+        return max((each.seen.nbytes or 0) * (each.rows or 0) * each.copies for each in trained) < SMALL_BYTES
     made = environments(script)
-    return bool(made) and all(each.id is not None and _SMALL.match(each.id) for each in made)
+    return bool(made) and all(each.id is not None and _is_small_id(script, each) for each in made)
+
+
+def _is_small_id(script: Script, environment: Environment) -> bool:
+    if _SMALL.match(environment.id or ""):
+        return True
+    each = of_environment(script, environment).nbytes
+    return each is not None and 2 * each * DEFAULT_ROWS < SMALL_BYTES
 
 
 def _has_own_size(script: Script, call: ast.Call) -> bool:

@@ -5,6 +5,8 @@ before it is written: a second buffer while it is saved. Protocol 3 and older co
 with numpy arrays four times. Protocol 5 writes the arrays as they lie in memory and adds nothing. SB3's own
 ``save_replay_buffer`` uses it.
 
+A buffer that is known to be small (fewer than 100,000 rows and no images) is mentioned for information only.
+
 A checkpoint callback that saves the buffer every few thousand steps costs little memory, but each file is as large as the
 buffer and files are not removed.
 
@@ -32,12 +34,18 @@ from collections.abc import Iterator
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
+from rlmem.rules.observed import replays
+from rlmem.rules.shapes import number
 from rlmem.scripts import UNKNOWN, Script
 
 _BUFFER = re.compile(r"(replay|experience|transition)_?(buffer|memory|pool)|^(rb|replay)$|ReplayBuffer|ReplayMemory")
 _PLAIN = 5
 #: Files of the whole buffer more often than this many calls of a callback.
 OFTEN = 20_000
+#: Fewer rows of a few numbers each are a matter of megabytes.
+SMALL_ROWS = 100_000
+_SIZES = ("buffer_size", "capacity", "total_size", "max_size", "size", "maxlen", "buffer_capacity", "memory_size")
+_IMAGES = re.compile(r"Cnn|Conv2[dD]|[aA]tari|ALE/|NoFrameskip|CarRacing|84, 84|cv2|pixels")
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -57,6 +65,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         if call.args and _is_buffer(script, call.args[0]):
             yield rule.finding(
                 "torch.save() of a replay buffer copies it several times in memory before it is written",
+                severity="info" if _is_small(script, call.args[0]) else rule.severity,
                 place=script.place(call),
                 remedy="pickle.dump(buffer, file, protocol=5), or np.save for each array",
             )
@@ -74,10 +83,38 @@ def _pickled(rule: Rule, script: Script, call: ast.Call, given: ast.expr | None,
     edit = script.add_argument(call, "protocol=5") if given is None else script.edit(given, "5")
     return rule.finding(
         f"a replay buffer is pickled {said}: every array is copied before it is written",
+        severity="info" if _is_small(script, call.args[0]) else rule.severity,
         place=script.place(call),
         remedy="protocol=5 writes the arrays as they are",
         fix=Fix(title="write protocol 5", edits=(edit,)),
     )
+
+
+def _is_small(script: Script, expr: ast.expr) -> bool:
+    """Whether a buffer is known to have few rows, of no images."""
+    rows = _rows(script, expr)
+    return rows is not None and rows < SMALL_ROWS and not _IMAGES.search(script.text)
+
+
+def _rows(script: Script, expr: ast.expr) -> int | None:
+    """The capacity of a buffer: of the model it belongs to, or as its constructor is told."""
+    if isinstance(expr, ast.Attribute) and expr.attr == "replay_buffer":
+        model = script.definition(expr.value)
+        return next((each.rows for each in replays(script) if each.call is model), None)
+    sizes = [_size(script, value) for value in _values(script, expr) if isinstance(value, ast.Call)]
+    known = [size for size in sizes if size is not None]
+    return max(known, default=None) if len(known) == len(sizes) else None
+
+
+def _values(script: Script, expr: ast.expr) -> list[ast.expr | None]:
+    """What a variable is given, in every branch; its one definition otherwise."""
+    found = script.meaning.lookup(expr.id, expr) if isinstance(expr, ast.Name) else None
+    return [binding.value for binding in found[1]] if found is not None else [script.definition(expr)]
+
+
+def _size(script: Script, call: ast.Call) -> int | None:
+    given = [value for name in _SIZES if (value := script.argument(call, name)) is not None]
+    return number(script, given[0] if given else call.args[0] if call.args else None)
 
 
 def _often(rule: Rule, script: Script) -> Iterator[Finding]:

@@ -9,6 +9,9 @@ The rule multiplies ``num_envs`` with the size of the cameras that the script co
 more is a warning, and so are separate cameras (``CameraCfg``, ``create_camera_sensor``) of 256 environments, which are rendered one by
 one.
 
+Where the size of the cameras is not in the script, but they are switched on (``enable_cameras=True``) or named in the
+id of the task, the number alone is mentioned from 512 environments on, and is a warning from 4,096 on.
+
 Example::
 
     scene = InteractiveSceneCfg(num_envs=4096, env_spacing=4.0)
@@ -24,6 +27,7 @@ Reference: isaac-sim/IsaacLab#5793, #5350, #3917, #604.
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
@@ -34,6 +38,9 @@ from rlmem.scripts import Script
 from rlmem.units import MIB, format_size
 
 SEVERAL, SEPARATE = 128, 256
+#: Environments with cameras of an unknown size.
+CROWD, LARGE_CROWD = 512, 4096
+_SEES = re.compile(r"^Isaac-.*(Camera|RGB|Depth|Vision|Visuomotor)")
 LARGE_BYTES = 512 * MIB
 _TILED, _ONE_BY_ONE = "TiledCameraCfg", ("CameraCfg", "create_camera_sensor")
 #: Bytes of a pixel by what a camera gives; what is not listed are four (a float, a label).
@@ -43,6 +50,8 @@ _PIXEL = {"rgb": 3, "rgba": 4, "normals": 12, "motion_vectors": 8}
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     """Cameras whose number and size are written in the script."""
     calls = [call for call in script.calls if leaf(call) in (_TILED, *_ONE_BY_ONE)]
+    if not calls and ("enable_cameras" in script.text or "Isaac-" in script.text):
+        yield from _switched_on(rule, script)
     for call in calls:
         sizes = _size(script, call)
         count = rounds(script, script.loop_of(call)) or _environments(script)
@@ -61,6 +70,35 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             if separate
             else "a smaller image or fewer environments",
         )
+
+
+def _switched_on(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Cameras that are switched on or belong to a task, of a size that is written elsewhere."""
+    given = [k.value for call in script.calls for k in call.keywords if k.arg in ("num_envs", "numEnvs")]
+    counted = [(count, node) for node in given if (count := number(script, node)) is not None and count >= CROWD]
+    if not counted or not (_is_on(script) or _is_in_task(script)):
+        return
+    count, node = max(counted, key=lambda pair: pair[0])
+    yield rule.finding(
+        f"{count:,} environments run with cameras on: every one renders its images and keeps them",
+        severity="warning" if count >= LARGE_CROWD else "info",
+        place=script.place(node),
+        costs_per="environment",
+        remedy="fewer environments, or smaller images; memory grows with both",
+    )
+
+
+def _is_on(script: Script) -> bool:
+    """``AppLauncher(enable_cameras=True)`` and ``args.enable_cameras = True``."""
+    starts = [call for call in script.calls if leaf(call) in ("AppLauncher", "SimulationApp")]
+    flags = [k.value for call in starts for k in call.keywords if k.arg == "enable_cameras"]
+    flags += [b.value for _, b in script.walked.attribute_values.get("enable_cameras", ()) if b.value is not None]
+    return any(script.value(flag) is True for flag in flags)
+
+
+def _is_in_task(script: Script) -> bool:
+    texts = (script.value(node) for call in script.calls for node in call.args)
+    return any(isinstance(text, str) and _SEES.match(text) for text in texts)
 
 
 def _environments(script: Script) -> int | None:

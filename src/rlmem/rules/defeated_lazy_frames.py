@@ -12,6 +12,8 @@ then holds every frame k times, as if there were no LazyFrames::
 Use instead: keep the lazy object in the memory and call ``np.array`` on the sampled batch; stack frames outside the
 vector environment, or in the store.
 
+In a vector environment without a replay memory it is information only.
+
 Gymnasium 1.0 and later have no LazyFrames: FrameStackObservation returns arrays, which is MEM102's case.
 
 Fix: none.
@@ -33,7 +35,7 @@ from rlmem.scripts.training import environments, models
 
 _WORDS = ("LazyFrames", "FrameStack", "frame_stack")
 _COPIES = {"array", "asarray", "tensor", "as_tensor", "from_numpy", "FloatTensor", "stack", "ascontiguousarray"}
-_STATES = re.compile(r"obs|state|frame|^s_?$", re.IGNORECASE)
+_STATES = re.compile(r"obs|state|frame|^next_?s$|^(s|o|x|ns)(_|[12p]|_?next|_?prime|_?t1?|_?tp1)?$", re.IGNORECASE)
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -59,7 +61,7 @@ def _stackers(script: Script) -> Iterator[ast.Call]:
 
 
 def _in_vectors(rule: Rule, script: Script) -> Iterator[Finding]:
-    """A lazy stack made by a member of a vector environment; only where a replay memory is fed."""
+    """A lazy stack made by a member of a vector environment; information only where no replay memory is fed."""
     stored = bool(list(store_calls(script))) or any(memory.is_replay for memory in memories(script))
     for environment in environments(script):
         if not environment.has_workers or "FrameStack" not in environment.wrappers:
@@ -67,11 +69,10 @@ def _in_vectors(rule: Rule, script: Script) -> Iterator[Finding]:
         call = next((call for call in script.calls_of("FrameStack")), environment.call)
         packed = script.argument(call, "lz4_compress", 2)
         compressed = packed is not None and script.value(packed) is True
-        if not stored and not compressed:
-            continue
         why = "compressed frames" if compressed else "lazy frames"
         yield rule.finding(
             f"{why} of FrameStack are joined into whole arrays on their way out of the vector environment",
+            severity=rule.severity if stored or compressed else "info",
             place=script.place(call),
             remedy="stack frames outside the vector environment, or store single frames and stack the batch",
         )
@@ -84,12 +85,12 @@ def _copied(rule: Rule, script: Script) -> Iterator[Finding]:
         for assign in script.assigns
         if isinstance(assign, ast.Assign) and _copies(script, assign.value)
         for target in assign.targets
-        if _STATES.search(dotted(target))
+        if _STATES.search(dotted(target)) or _is_state(assign.value)
     }
     done: set[ast.AST] = set()
     for call, text in store_calls(script):
         given = [part for one in call.args for part in (one.elts if isinstance(one, (ast.Tuple, ast.List)) else [one])]
-        direct = (part for part in given if _copies(script, part) and _STATES.search(ast.unparse(part)))
+        direct = (part for part in given if _copies(script, part) and _is_state(part))
         copy = next(direct, None) or next((copies[dotted(part)] for part in given if dotted(part) in copies), None)
         if copy is not None and copy not in done:
             done.add(copy)
@@ -98,6 +99,14 @@ def _copied(rule: Rule, script: Script) -> Iterator[Finding]:
                 place=script.place(copy),
                 remedy="store the lazy object and convert the sampled batch",
             )
+
+
+def _is_state(copy: ast.expr | None) -> bool:
+    """Whether what is copied has the name of an observation, or is one as the environment returns it."""
+    first = copy.args[0] if isinstance(copy, ast.Call) and copy.args else None
+    first = first.func if isinstance(first, ast.Call) else first
+    name = dotted(first).rsplit(".", maxsplit=1)[-1] if first is not None else ""
+    return bool(_STATES.search(name)) or name == "reset"
 
 
 def _copies(script: Script, expr: ast.expr | None) -> bool:

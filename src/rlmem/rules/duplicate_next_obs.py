@@ -20,6 +20,9 @@ class of yours allocates the same array twice::
 There, keep ``obs`` only and take row ``(i + 1) % capacity`` as the successor; keep the last observation of an episode
 in a row of its own.
 
+Rows that the run never writes do not count, where the script says how long it is. A store that is overwritten at random, or
+that keeps what comes several steps later, is left alone.
+
 SB3's own ``optimize_memory_usage=True`` with ``handle_timeout_termination=False`` saves about as much for plain Box
 observations, but every truncated transition then gets the next episode's first observation as its successor: wrong
 targets at every time limit. SB3 refuses it for Dict observations, n-step and HER.
@@ -39,9 +42,11 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths
 from rlmem.rules import once
-from rlmem.rules.arrays import ArrayCall, arrays
+from rlmem.rules.arrays import ArrayCall, arrays, last_name
 from rlmem.rules.base import Context, Rule
-from rlmem.rules.observed import WORTH_BYTES, compact_fix, replays, severity
+from rlmem.rules.lengths import run_steps
+from rlmem.rules.memories import dotted
+from rlmem.rules.observed import SMALLEST_IMAGE_BYTES, WORTH_BYTES, compact_fix, replays, severity
 from rlmem.rules.shapes import is_image
 from rlmem.scripts import Script
 from rlmem.units import format_count
@@ -49,7 +54,10 @@ from rlmem.units import format_count
 _NEXT = re.compile(
     r"next|new_|_prime|tp1|(obs|observations?|states?|s|o)_?2$|(obs|states?|observations?|s)_$|_n$", re.I
 )
-_SEVERAL = re.compile(r"n_?steps?\b|multi_?step", re.I)
+#: A store that knows of discounting sums rewards over several steps.
+_SEVERAL = re.compile(r"n_?step|multi_?step|look_?ahead|gamma|discount", re.I)
+#: How rows that are not in order get their places.
+_RANDOM = re.compile(r"rand|choice|sample|argmin|argmax|heap", re.I)
 _THIS = re.compile(r"obs|state|frame|image|screen|pixel|^s$|^o$|^s_", re.I)
 
 
@@ -73,14 +81,14 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     """SB3's buffers of images, and classes with two arrays of the same shape, one of them for what comes next."""
     for store in replays(script):
-        if not store.twice or not store.seen.image or store.seen.stack > 1 or store.rows is None:
+        if not store.twice or not store.seen.image or store.seen.stack > 1 or store.filled is None:
             continue
-        cost = store.rows * store.seen.least_bytes
+        cost = store.filled * store.seen.least_bytes
         if cost < WORTH_BYTES:
             continue
         yield rule.finding(
             f"{store.owner} keeps every image twice: next observations have an array of their own for "
-            f"{format_count(store.rows)} rows",
+            f"{format_count(store.filled)} rows",
             severity=severity(cost),
             place=script.place(store.call),
             costs_bytes=store.sized(cost),
@@ -96,18 +104,43 @@ def _by_hand(rule: Rule, script: Script) -> Iterator[Finding]:
         first = next((one for one in stores if _pair(one, second)), None)
         if first is None or not _NEXT.search(second.name) or _several_steps(script, second.owner):
             continue
-        size = second.nbytes
+        if not _in_order(script, second):
+            continue
+        size = second.filled_bytes(run_steps(script))
         images = second.dtype == "uint8" or is_image(second.row_shape)
         if (size is None and not images) or (size is not None and size < WORTH_BYTES):
             continue
         yield rule.finding(
             f"{second.name} holds the same observations as {first.name}, one row later",
-            severity="warning" if size is None else severity(size),
+            severity=severity(size if size is not None else (second.rows or 0) * SMALLEST_IMAGE_BYTES),
             place=script.place(second.call),
             costs_bytes=size,
             remedy=f"keep {first.name} only, take row (i + 1) % capacity as the successor, and give the last "
             "observation of an episode a row of its own",
         )
+
+
+def _in_order(script: Script, array: ArrayCall) -> bool:
+    """Whether rows are written one after the other; rows that are overwritten at random have no neighbours."""
+    for assign in script.assigns:
+        for target in assign.targets if isinstance(assign, ast.Assign) else [assign.target]:
+            if not isinstance(target, ast.Subscript) or script.class_of(assign) is not array.owner:
+                continue
+            named = last_name(target.value) == array.name
+            if named and any(_RANDOM.search(ast.unparse(value)) for value in _values(script, target.slice)):
+                return False
+    return True
+
+
+def _values(script: Script, index: ast.expr) -> Iterator[ast.expr]:
+    """An index, and everything its function assigns to it."""
+    yield index
+    function = script.function_of(index)
+    for assign in script.assigns:
+        if assign.value is not None and function is not None and script.function_of(assign) is function:
+            targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
+            if any(dotted(target) and dotted(target) == dotted(index) for target in targets):
+                yield assign.value
 
 
 def _several_steps(script: Script, owner: ast.AST | None) -> bool:

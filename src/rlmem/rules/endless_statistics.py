@@ -16,7 +16,10 @@ class Recorder(BaseCallback):
 
 Use instead: ``collections.deque(maxlen=1000)``, a running mean, or ``self.logger.record``; write arrays to a file.
 
-Fix: none. Numbers are reported as information only.
+``self.model.ep_info_buffer`` holds the last 100 episodes: what is appended for each of them in ``_on_step`` grows by
+100 values a step, nearly all of them the same as before.
+
+Fix: none. Numbers are reported as information only, and a callback is mentioned once.
 
 Reference: SB3's monitor.py (three lists an episode); ray-project/ray#21041; hill-a/stable-baselines#716.
 """
@@ -26,44 +29,66 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.findings import SEVERITIES, Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.growth import Growth, endless
-from rlmem.rules.syntax import conditions, leaf, methods, self_attribute
+from rlmem.rules.syntax import conditions, leaf, loops, methods, self_attribute
 from rlmem.scripts import Script
 
 _LARGE = {"obs", "new_obs", "observations", "obs_tensor", "infos", "replay_buffer", "rollout_buffer", "self"}
 _SAME = {"copy", "deepcopy", "array", "asarray", "clone", "cpu", "numpy", "detach", "list", "dict"}
 _RENDERS = {"render", "get_images"}
+#: Where SB3 keeps the statistics of the last 100 episodes.
+_BUFFERS, EPISODES = {"ep_info_buffer", "ep_success_buffer"}, 100
 #: Bytes of a number in a list: the object and the reference to it.
 NUMBER = 32
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
-    """Fires for what ``_on_step`` appends and nothing shortens."""
+    """Fires once for a callback whose ``_on_step`` appends what nothing shortens: for the worst of its lists."""
     if "_on_step" not in script.text:
         return
     for cls in script.classes:
-        if "_on_step" not in methods(cls) or not script.is_callback(cls):
-            continue
-        seen = set()
-        for growth in endless(script, cls, "_on_step"):
-            if growth.attribute in seen or _renders(growth.added):
-                continue  # frames are MEM605's
-            seen.add(growth.attribute)
-            what = _large(script, growth)
-            around = list(conditions(script, growth.node, growth.method))
-            if any(isinstance(node, ast.Mod) for condition in around for node in ast.walk(condition.test)):
-                continue  # every so many steps
-            title = f"keeps {what} of every step" if what and not around else "grows for as long as the run lasts"
-            yield rule.finding(
-                f"{cls.name}.{growth.attribute} {title}",
-                severity=rule.severity if what else "info",
-                place=script.place(growth.node),
-                costs_bytes=None if what or around else NUMBER,
-                costs_per="" if around else "step",
-                remedy=f"bound self.{growth.attribute} with deque(maxlen=…), or write it out and clear it",
-            )
+        if "_on_step" in methods(cls) and script.is_callback(cls):
+            found = sorted(_collected(rule, script, cls), key=lambda finding: SEVERITIES.index(finding.severity))
+            yield from found[:1]
+
+
+def _collected(rule: Rule, script: Script, cls: ast.ClassDef) -> Iterator[Finding]:
+    """What each attribute of a callback collects."""
+    seen = set()
+    for growth in endless(script, cls, "_on_step"):
+        if growth.attribute in seen or _renders(growth.added):
+            continue  # frames are MEM605's
+        seen.add(growth.attribute)
+        again = _of_episodes(script, growth)
+        what = _large(script, growth)
+        around = list(conditions(script, growth.node, growth.method))
+        if any(isinstance(node, ast.Mod) for condition in around for node in ast.walk(condition.test)):
+            continue  # every so many steps
+        title = f"keeps {what} of every step" if what and not around else "grows for as long as the run lasts"
+        if again:
+            title = "takes the last 100 episodes over again at every step"
+        yield rule.finding(
+            f"{cls.name}.{growth.attribute} {title}",
+            severity=rule.severity if what or again else "info",
+            place=script.place(growth.node),
+            costs_bytes=NUMBER * EPISODES if again else None if what or around else NUMBER,
+            costs_per="" if around and not again else "step",
+            remedy=f"bound self.{growth.attribute} with deque(maxlen=…), or write it out and clear it",
+        )
+
+
+def _of_episodes(script: Script, growth: Growth) -> bool:
+    """Whether the last 100 episodes are appended one by one: in a loop over SB3's buffer of them, or by ``extend``."""
+    over = [loop.iter for loop in loops(script, growth.node) if isinstance(loop, ast.For)]
+    if isinstance(growth.node, ast.Call) and leaf(growth.node) == "extend":
+        over.append(growth.added)
+    return any(
+        isinstance(node, ast.Attribute) and node.attr in _BUFFERS and not isinstance(script.parent(node), ast.Subscript)
+        for expr in over
+        for node in ast.walk(expr)
+    )
 
 
 def _renders(expr: ast.expr) -> bool:

@@ -1,7 +1,9 @@
 """An environment keeps a history that nothing ever shortens.
 
-A list that grows in ``step()`` and is not emptied in ``reset()`` grows for as long as the run lasts, once in every worker.
-Numbers cost about 32 bytes a step, observations and info tables far more.
+A list that grows in ``step()`` and is not emptied in ``reset()`` grows for as long as the run lasts, once in every
+worker. Numbers cost about 32 bytes a step, observations and info tables far more. A history that is read outside of the
+class is somebody's result: it is mentioned for information where the script trains, and not at all in a measurement or
+a test.
 
 ```python
 class Trading(gym.Env):
@@ -23,16 +25,22 @@ Reference: hsahovic/poke-env#766; Kaggle/kaggle-environments#151; AVSLab/bsk_rl#
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.growth import Growth, endless
-from rlmem.rules.syntax import conditions, methods, self_attribute
+from rlmem.rules.syntax import conditions, leaf, methods, self_attribute, trains
 from rlmem.scripts import Script
 
 _ENDS = ("done", "terminated", "truncated", "terminal", "episode_over", "finished", "game_over")
+#: Methods that are called like this run once an episode.
+_ONCE = re.compile(r"terminal|finish|reset|episode_end|end_episode|on_done")
+#: Classes that are called like this measure or stand in for something.
+_HELPERS = re.compile(r"Time[dr]|Timing|Profil|Bench|Mock|Fake|Dummy|Spy|Debug|Test")
+_DEEP = 3
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -40,28 +48,85 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     for cls in script.classes:
         if "step" not in methods(cls) or not (script.is_env(cls) or script.is_wrapper(cls)):
             continue
+        if _HELPERS.search(cls.name):
+            continue
         seen = set()
         for growth in endless(script, cls, "step", "reset"):
             if growth.attribute in seen:
                 continue
             seen.add(growth.attribute)
-            rarely = _at_the_end(script, growth)
+            rarely = _at_the_end(script, growth.method, growth.node) or _called_rarely(script, cls, growth.method)
+            wanted = _read_elsewhere(script, cls, growth.attribute)
+            if wanted and not trains(script):
+                continue
+            often = "now and then" if rarely else "with every step"
             yield rule.finding(
-                f"{cls.name}.{growth.attribute} grows with every {'episode' if rarely else 'step'} and is never emptied",
-                severity="info" if rarely else rule.severity,
+                f"{cls.name}.{growth.attribute} grows {often} and is never emptied",
+                severity="info" if rarely or wanted else rule.severity,
                 place=script.place(growth.node),
                 remedy=f"empty self.{growth.attribute} in reset(), or bound it with deque(maxlen=…)",
-                fix=None if rarely else _emptied(script, cls, growth),
+                fix=None if rarely or wanted else _emptied(script, cls, growth),
             )
 
 
-def _at_the_end(script: Script, growth: Growth) -> bool:
-    """Whether it grows once an episode: in ``reset()``, or behind a condition on its end."""
-    return growth.method.name == "reset" or any(
-        (isinstance(node, ast.Name) and node.id in _ENDS) or (isinstance(node, ast.Attribute) and node.attr in _ENDS)
-        for condition in conditions(script, growth.node, growth.method)
-        for node in ast.walk(condition.test)
+def _at_the_end(script: Script, method: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.AST) -> bool:
+    """Whether a node runs once an episode: in ``reset()``, or behind a condition on its end."""
+    if _ONCE.search(method.name):
+        return True
+    for condition in conditions(script, node, method):
+        ends = any(
+            (isinstance(part, ast.Name) and part.id in _ENDS)
+            or (isinstance(part, ast.Attribute) and part.attr in _ENDS)
+            for part in ast.walk(condition.test)
+        )
+        if ends and not _is_otherwise(script, node, condition):
+            return True
+    return False
+
+
+def _is_otherwise(script: Script, node: ast.AST, condition: ast.If | ast.IfExp) -> bool:
+    """Whether a node stands in the ``else`` of ``if done:``, or under ``if not done:``: that is every other step."""
+    negated = isinstance(condition.test, ast.UnaryOp) and isinstance(condition.test.op, ast.Not)
+    inside = {node, *script.ancestors(node)}
+    orelse = condition.orelse if isinstance(condition.orelse, list) else [condition.orelse]
+    return negated != any(part in inside for part in orelse)
+
+
+def _called_rarely(
+    script: Script, cls: ast.ClassDef, method: ast.FunctionDef | ast.AsyncFunctionDef, depth: int = _DEEP
+) -> bool:
+    """Whether all calls of a method stand where an episode ends, or behind a condition: at some steps, not at each."""
+    if method.name == "step" or not depth:
+        return False
+    calls = [
+        (other, node)
+        for other in methods(cls).values()
+        for node in ast.walk(other)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and leaf(node) == method.name
+        and self_attribute(node.func) == method.name
+    ]
+    return bool(calls) and all(
+        _at_the_end(script, other, node)
+        or any(True for _ in conditions(script, node, other))
+        or _called_rarely(script, cls, other, depth - 1)
+        for other, node in calls
     )
+
+
+def _read_elsewhere(script: Script, cls: ast.ClassDef, attribute: str) -> bool:
+    """Whether somebody outside of the class reads the attribute of an environment, by its name or through ``get_attr``."""
+    reads = [node for node in script.walked.attributes.get(attribute, ()) if script.class_of(node) is not cls]
+    if any(self_attribute(node) is None and _may_be(script, cls, node.value) for node in reads):
+        return True
+    return bool(re.search(rf"""get_?attr\([^)]*["']{re.escape(attribute)}["']""", script.text))
+
+
+def _may_be(script: Script, cls: ast.ClassDef, expr: ast.expr) -> bool:
+    """Whether an expression may name an environment of this class: anything but what is known to be made otherwise."""
+    made = script.made_by(expr)
+    return made is None or made.leaf == cls.name or "env" in made.leaf.lower() or made.leaf == "make"
 
 
 def _emptied(script: Script, cls: ast.ClassDef, growth: Growth) -> Fix | None:

@@ -11,7 +11,7 @@ float64: Gymnasium's MuJoCo, or a class in the same file::
 
     model = SAC("MlpPolicy", "Humanoid-v5", buffer_size=1_000_000)      # 5.2 GiB, half of it for nothing
 
-Below 256 MiB it is information only.
+Below 64 MiB it is information only; rows that the run never writes do not count.
 
 Fix: unsafe; ``dtype=np.float64`` of a Box becomes ``np.float32``. SB3 casts what the environment returns when it stores
 it; the environment should return float32 itself.
@@ -28,13 +28,10 @@ from dataclasses import replace
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Context, Rule
-from rlmem.rules.observed import WORTH_BYTES, Replay, env_class, replays, space_of
+from rlmem.rules.observed import WORTH_BYTES, Replay, env_class, replays, severity, space_of
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
 from rlmem.spaces import Box, DictSpace, Space, describe_space
-from rlmem.units import MIB
-
-WARN_BYTES = 256 * MIB
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -66,15 +63,15 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     """Off-policy models whose environment is known to observe float64."""
     for store in replays(script):
         size = store.seen.nbytes
-        if store.seen.dtype != "float64" or size is None or store.rows is None or store.twice is None:
+        if store.seen.dtype != "float64" or size is None or store.filled is None or store.twice is None:
             continue
-        waste = store.rows * store.copies * size // 2
+        waste = store.filled * store.copies * size // 2
         if waste < WORTH_BYTES:
             continue
         dtype = _declared(script, store)
         yield rule.finding(
             f"{store.owner} keeps float64 observations, and its network reads float32",
-            severity="warning" if waste >= WARN_BYTES else "info",
+            severity=severity(waste),
             place=script.place(dtype if dtype is not None else store.call),
             costs_bytes=waste,
             remedy="dtype=np.float32 in the Box, and return float32"

@@ -6,7 +6,9 @@
 
 Use instead: ``np.zeros((capacity, dim), dtype=np.float32)``. The batch then needs no conversion either.
 
-It is found for stores of 16 MiB and more, and for 100,000 rows and more where their width is not known.
+It is found for stores of 16 MiB and more, attributes or entries of a dict, and for 100,000 rows and more where their
+width is not known; it is information only where less than 64 MiB can be saved. Rows that the run never writes do not
+count.
 
 Fix: unsafe; it adds ``dtype=np.float32`` to all arrays of the store. Numbers beyond seven digits (large indices, clock
 times) lose their last ones.
@@ -23,11 +25,14 @@ from rlmem.edits import Edit, Fix
 from rlmem.findings import Finding
 from rlmem.rules.arrays import ArrayCall, arrays
 from rlmem.rules.base import Rule
-from rlmem.rules.observed import WORTH_BYTES
+from rlmem.rules.lengths import run_steps
+from rlmem.rules.observed import WORTH_BYTES, severity
 from rlmem.rules.shapes import is_image
 from rlmem.scripts import Script
 
 MANY_ROWS = 100_000
+#: From here on it matters however narrow a row is: states, next states, actions, rewards and ends.
+SURELY_MANY_ROWS = 500_000
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -37,16 +42,18 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         if array.library == "numpy" and array.dtype == "float64" and array.is_store and not is_image(array.row_shape):
             groups.setdefault(array.owner or script.function_of(array.call), []).append(array)
     for stores in groups.values():
-        sizes = [array.nbytes for array in stores]
+        steps = run_steps(script)
+        sizes = [array.filled_bytes(steps) for array in stores]
         total = sum(size or 0 for size in sizes)
-        wide = any(array.nbytes is None and (array.rows or 0) >= MANY_ROWS for array in stores)
-        if total < WORTH_BYTES and not wide:
+        wide = max((min(a.rows, steps or a.rows) for a in stores if a.nbytes is None and a.rows), default=0)
+        if total < WORTH_BYTES and wide < MANY_ROWS:
             continue
         first = next((array for array in stores if len(array.dims) > 1), stores[0])
         names = list(dict.fromkeys(array.name for array in stores))
         listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
         yield rule.finding(
             f"{listed} {'is' if len(names) == 1 else 'are'} float64, twice what a network reads",
+            severity="warning" if wide >= SURELY_MANY_ROWS else severity(total // 2),
             place=script.place(first.call),
             costs_bytes=total // 2 if None not in sizes else None,
             remedy="dtype=np.float32",

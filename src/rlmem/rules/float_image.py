@@ -12,6 +12,10 @@ over an environment with images, which is float32::
 
     self.observation_space = Box(0.0, 1.0, shape=(84, 84, 3), dtype=np.float32)     # 83 KiB a row instead of 21
 
+It is information only for a wrapper that its file never builds, for environments made up for a test, and for a space that
+stands outside of an environment. A division that does not reach the returned observation, and the 128 bytes of a console's
+memory, are no finding.
+
 Use instead: store uint8 and convert when a batch reaches the network. SB3's CnnPolicy divides by 255 itself.
 
 Fix: unsafe for a rollout or store of your own (``dtype=torch.uint8``: the batch then has to be converted); none where an

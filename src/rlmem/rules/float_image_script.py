@@ -12,8 +12,11 @@ from rlmem.findings import Finding
 from rlmem.rules.arrays import ArrayCall, arrays
 from rlmem.rules.base import Rule
 from rlmem.rules.flattened_image import is_long_float
+from rlmem.rules.lengths import run_steps
+from rlmem.rules.made_up import is_made_up, is_unused, observes_ram
 from rlmem.rules.memories import dotted, store_calls
 from rlmem.rules.observed import WORTH_BYTES, of_environment, severity
+from rlmem.rules.reaching import OBSERVING, reaches_observation
 from rlmem.rules.shapes import boxes, is_image
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
@@ -21,17 +24,6 @@ from rlmem.spaces import DTYPES
 
 _REAL = re.compile(r"depth|height|heat|prob|occupan|lidar|elevation|distance|feature|grid", re.IGNORECASE)
 _PIXELS = re.compile(r"obs|im(g|age)|frame|screen|pixel|rgb|state|camera|grey|gray", re.IGNORECASE)
-_METHODS = {
-    "observation",
-    "step",
-    "reset",
-    "_get_obs",
-    "_get_observation",
-    "get_obs",
-    "get_observation",
-    "_obs",
-    "_observe",
-}
 _SCALED = {"ScaledFloatFrame", "ScaledFloatObservation"}
 _BYTE_MAX = 255
 _REMEDY = "store uint8 and divide by 255 in the network"
@@ -45,7 +37,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         yield finding
     if str(_BYTE_MAX) in script.text:
         yield from _divisions(rule, script, declared)
-        yield from _stored(rule, script)
+        yield from () if observes_ram(script) else _stored(rule, script)
     yield from _wrappers(rule, script)
     yield from _stores(rule, script)
     yield from _rollouts(rule, script)
@@ -56,13 +48,14 @@ def _spaces(rule: Rule, script: Script) -> Iterator[tuple[Finding, ast.ClassDef 
         bytewise = box.low == 0.0 and box.high in (1.0, 255.0)
         if not box.dtype.startswith("float") or not bytewise or box.shape is None or len(box.shape) != 3:
             continue
-        if not is_image(box.shape) or not _observed(script, box.call):
+        if not is_image(box.shape) or not _observed(script, box.call) or _bytes_after_all(script, box.call):
             continue
         cost = prod(box.shape) * (DTYPES[box.dtype] - 1)
         yield (
             rule.finding(
                 f"an image of {'×'.join(map(str, box.shape))} is declared as {box.dtype}, "
                 f"{DTYPES[box.dtype]} times the bytes of uint8",
+                severity="info" if _arguable(script, box.call) else rule.severity,
                 place=script.place(box.call),
                 costs_bytes=cost,
                 costs_per="stored observation",
@@ -80,6 +73,23 @@ def _observed(script: Script, box: ast.Call) -> bool:
     return not _REAL.search(name) and (inside or bool(_PIXELS.search(name)))
 
 
+def _arguable(script: Script, box: ast.Call) -> bool:
+    """A space outside of environments describes an input; one of a made-up or unused class costs nothing."""
+    owner = script.class_of(box)
+    if owner is None or not (script.is_env(owner) or script.is_wrapper(owner)):
+        return True
+    return is_made_up(script, box) or (script.is_wrapper(owner) and is_unused(script, owner))
+
+
+def _bytes_after_all(script: Script, box: ast.Call) -> bool:
+    """A Box without a dtype, in a class whose observations are cast to bytes, there or in a function it calls."""
+    owner = script.class_of(box)
+    if owner is None or script.argument(box, "dtype", 3) is not None:
+        return False
+    called = [script.function_called(call) for call in ast.walk(owner) if isinstance(call, ast.Call)]
+    return any("uint8" in script.segment(node) for node in (owner, *called) if node is not None)
+
+
 def _name(script: Script, node: ast.AST) -> str:
     """The key or variable a space belongs to."""
     statement = script.statement_of(node)
@@ -92,6 +102,8 @@ def _name(script: Script, node: ast.AST) -> str:
 
 
 def _by_255(node: ast.AST) -> bool:
+    if isinstance(node, ast.AugAssign):  # obs /= 255
+        return isinstance(node.op, ast.Div) and _is_255(node.value) and bool(_PIXELS.search(ast.unparse(node.target)))
     if not isinstance(node, ast.BinOp) or not isinstance(node.op, (ast.Div, ast.Mult)):
         return False
     right = node.right
@@ -100,6 +112,14 @@ def _by_255(node: ast.AST) -> bool:
     if isinstance(node.op, ast.Mult):  # x * (1 / 255)
         return isinstance(right, ast.BinOp) and isinstance(right.op, ast.Div) and _is_255(right.right)
     return _is_255(right) and bool(_PIXELS.search(ast.unparse(node.left)) or isinstance(node.left, ast.Call))
+
+
+def _is_picture(node: ast.AST) -> bool:
+    """Whether what is divided has the name of an image; that alone says so outside of the usual methods."""
+    divided = ast.unparse(
+        node.target if isinstance(node, ast.AugAssign) else node.left if isinstance(node, ast.BinOp) else node
+    )
+    return bool(_PIXELS.search(divided)) and not _REAL.search(divided)
 
 
 def _is_255(expr: ast.expr) -> bool:
@@ -117,17 +137,28 @@ def _cast_back(script: Script, node: ast.AST) -> bool:
 
 
 def _divisions(rule: Rule, script: Script, declared: set[ast.ClassDef | None]) -> Iterator[Finding]:
-    """In the methods of wrappers and environments that make observations; one finding a class."""
+    """In wrappers and environments, where it gets into what they return; one finding a class."""
     for node in script.classes:
         wrapper = script.is_wrapper(node)
         if node in declared or not (wrapper or script.is_env(node)) or (wrapper and _optional(script, node.name)):
             continue
-        methods = [item for name, item in script.methods(node).items() if name in _METHODS]
-        divided = next((part for item in methods for part in ast.walk(item) if _by_255(part)), None)
-        if divided is None or _cast_back(script, divided) or _compresses(node):
+        if _compresses(node) or observes_ram(script, node) or observes_ram(script):
             continue
+        parts = (
+            part
+            for name, item in script.methods(node).items()
+            for part in ast.walk(item)
+            if _by_255(part) and (name in OBSERVING or _is_picture(part))
+        )
+        divided = next(
+            (part for part in parts if not _cast_back(script, part) and reaches_observation(script, node, part)), None
+        )
+        if divided is None:
+            continue
+        idle = is_made_up(script, node) or (wrapper and is_unused(script, node))
         yield rule.finding(
             f"{node.name} divides images by 255, so that they are stored as floats",
+            severity="info" if idle else rule.severity,
             place=script.place(divided),
             remedy=f"{_REMEDY}; SB3's CnnPolicy does",
         )
@@ -215,13 +246,14 @@ def _stores(rule: Rule, script: Script) -> Iterator[Finding]:
         row = array.row_shape
         if not array.is_store or not array.dtype.startswith("float") or not is_image(row) or row is None:
             continue
-        if array.owner in done or _REAL.search(array.name) or (array.nbytes is not None and array.nbytes < WORTH_BYTES):
+        size = array.filled_bytes(run_steps(script))
+        if array.owner in done or _REAL.search(array.name) or (size is not None and size < WORTH_BYTES):
             continue
         done.add(array.owner)
-        size = DTYPES[array.dtype]
-        waste = array.nbytes * (size - 1) // size if array.nbytes is not None else None
+        wide = DTYPES[array.dtype]
+        waste = size * (wide - 1) // wide if size is not None else None
         yield rule.finding(
-            f"{array.name} keeps images as {array.dtype}, {size} times the bytes of uint8",
+            f"{array.name} keeps images as {array.dtype}, {wide} times the bytes of uint8",
             severity="warning" if waste is None else severity(waste),
             place=script.place(array.call),
             costs_bytes=waste,

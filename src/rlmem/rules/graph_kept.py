@@ -3,9 +3,11 @@
 Log-probabilities and values kept from a forward pass with gradients on hold the whole graph of that pass: every
 activation of every step stays until the rollout is dropped, for gradients nobody asks for.
 
-In a script, the rule looks for a network called in a loop that steps an environment, outside ``no_grad``, whose result is put
-into a list or a tensor as it is. It is silent when something that is stored may reach a ``backward()``: REINFORCE and A2C need
-that graph.
+In a script, the rule looks for a network called in a loop that steps an environment, outside ``no_grad``, whose result
+is put into a list or a tensor as it is; a list that is later joined and detached, ``torch.cat(values).detach()``, is
+proof enough without an environment. It is silent when something that is stored may reach a ``backward()``: REINFORCE
+and A2C need that graph. What is given to a buffer of another file is mentioned for information: the buffer may detach
+it.
 
 Example::
 
@@ -26,7 +28,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from rlmem.edits import Fix
 from rlmem.findings import Finding
@@ -38,6 +40,9 @@ from rlmem.scripts import Script
 
 _ENV = re.compile(r"env", re.IGNORECASE)
 _FILLS = {"append", "appendleft"}
+_JOINS = {"cat", "stack", "concat", "concatenate", "vstack", "hstack"}
+#: Methods of a buffer that keep what they are given.
+_GIVES = {"add", "store", "push", "insert", "store_transition", "remember"}
 _ROUNDS = 4
 #: Expressions up to this many characters are named in a title.
 _SHORT = 40
@@ -70,14 +75,63 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             continue  # MEM601 has it
         if not any(Taint(script, where, place).reaches_backward for _, where, place in stores):
             yield from (_finding(rule, script, stored) for stored, *_ in stores)
+        yield from (_finding(rule, script, stored, severity="info") for stored in _given_away(script, loop, outputs))
+    yield from _joined(rule, script, loops)
 
 
-def _finding(rule: Rule, script: Script, stored: ast.expr) -> Finding:
+def _joined(rule: Rule, script: Script, seen: Collection[int]) -> Iterator[Finding]:
+    """Results in lists that are joined and detached afterwards, wherever they come from."""
+    detached = [receiver(call) for call in method_calls(script, "detach")]
+    joined = {
+        ast.unparse(call.args[0])
+        for call in detached
+        if isinstance(call, ast.Call) and leaf(call) in _JOINS and len(call.args) >= 1
+    }
+    fills = [call for call in method_calls(script, *_FILLS) if joined and ast.unparse(receiver(call) or call) in joined]
+    for call in fills:
+        loop = script.loop_of(call)
+        if loop is None or id(loop) in seen:
+            continue
+        outputs = _outputs(script, loop)
+        for stored, where, place in _stores(script, loop, outputs):
+            if where is receiver(call) and not Taint(script, where, place).reaches_backward:
+                yield _finding(rule, script, stored)
+
+
+def _given_away(script: Script, loop: ast.AST, names: set[str]) -> Iterator[ast.expr]:
+    """Such values that are given to a buffer whose class is elsewhere."""
+    for node in ast.walk(loop):
+        if not isinstance(node, ast.Call) or leaf(node) not in _GIVES or in_no_grad(script, node):
+            continue
+        owner = receiver(node)
+        if owner is None or "replay" in ast.unparse(owner).lower():
+            continue  # MEM601 has it
+        if any(getattr(function, "name", None) == leaf(node) for function in script.functions):
+            continue
+        values = [part for value in (*node.args, *(k.value for k in node.keywords)) for part in _elements(value)]
+        held = [part for part in values if _holds(script, part, names - _acted(script, loop))]
+        if held and not Taint(script, owner).reaches_backward:
+            yield held[0]
+
+
+def _acted(script: Script, loop: ast.AST) -> set[str]:
+    """Variables that an environment takes as they are: no tensors with a graph, whatever the network is."""
+    steps = [call for call in method_calls(script, "step") if script.loop_of(call) is loop]
+    return {each.id for call in steps for each in call.args if isinstance(each, ast.Name)}
+
+
+def _elements(value: ast.expr) -> list[ast.expr]:
+    return value.elts if isinstance(value, (ast.Tuple, ast.List)) else [value]
+
+
+def _finding(rule: Rule, script: Script, stored: ast.expr, *, severity: str | None = None) -> Finding:
     text = script.segment(stored)
     what = text if len(text) <= _SHORT else "a result of the network"
     detached = script.edit(stored, f"{text}.detach()")
     return rule.finding(
-        f"{what} is stored at every step with the graph of its forward pass, and nothing differentiates it",
+        f"{what} is stored at every step with the graph of its forward pass"
+        + (", and nothing differentiates it" if severity is None else ""),
+        severity=severity or rule.severity,
         place=script.place(stored),
         remedy="collect inside torch.no_grad(), or store it with .detach()",
         fix=Fix(title="store it without its graph", edits=(detached,), safety="unsafe"),

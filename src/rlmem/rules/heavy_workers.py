@@ -71,7 +71,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
                 place=script.place(environment.call),
                 remedy='put the code that trains under if __name__ == "__main__":',
             )
-        if environment.id is not None:
+        elif environment.id is not None:
             yield from _around_cheap(rule, script, environment)
 
 

@@ -53,7 +53,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         yield from _appended(rule, script, graphs, consumed)
         yield from _totals(rule, script, graphs, consumed)
         yield from _priorities(rule, script, graphs)
-    yield from _handed_over(rule, script, scopes, consumed)
+    yield from _handed_over(rule, script, scopes)
     yield from _stored(rule, script, {graphs.scope: graphs for graphs in scopes})
 
 
@@ -109,8 +109,8 @@ def _outlives(script: Script, node: ast.AST, kept: ast.expr) -> bool:
     )
 
 
-def _handed_over(rule: Rule, script: Script, scopes: list[Graphs], consumed: set[str]) -> Iterator[Finding]:
-    """What a function that trains returns as its loss, kept by its caller."""
+def _handed_over(rule: Rule, script: Script, scopes: list[Graphs]) -> Iterator[Finding]:
+    """What a function that trains returns as its loss, kept by its caller: at once, or through a variable."""
     giving = {
         graphs.scope.name
         for graphs in scopes
@@ -120,23 +120,39 @@ def _handed_over(rule: Rule, script: Script, scopes: list[Graphs], consumed: set
     }
     for name in giving:
         for call in _calls_named(script, name):
-            statement = script.statement_of(call)
-            if not (isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1):
-                continue
-            target = statement.targets[0]
-            uses = script.uses(target) if isinstance(target, ast.Name) else ()
-            if any(_is_cut(script, use) for use in uses):
-                continue
-            for use in uses:
+            for use in (call, *_variable(script, call)):
                 above = script.parent(use)
                 kept = receiver(above) if isinstance(above, ast.Call) and leaf(above) == "append" else None
                 if isinstance(above, ast.AugAssign) and isinstance(above.op, ast.Add) and above.value is use:
                     kept = above.target
-                if kept is None or above is None or _word(kept) in consumed or not _outlives(script, above, kept):
+                if kept is None or above is None or not _outlives(script, above, kept):
                     continue
-                assert isinstance(use, ast.Name)
+                if _is_consumed(script, scopes, kept):
+                    continue
                 title = f"{ast.unparse(kept)} keeps what {name}() returns with its autograd graph"
                 yield _kept(rule, script, use, title, safety="unsafe")
+
+
+def _variable(script: Script, call: ast.Call) -> tuple[ast.expr, ...]:
+    """The uses of the variable a call's result is given to, unless it is a number afterwards."""
+    statement = script.statement_of(call)
+    if not (isinstance(statement, ast.Assign) and statement.value is call and len(statement.targets) == 1):
+        return ()
+    target = statement.targets[0]
+    uses = script.uses(target) if isinstance(target, ast.Name) else ()
+    return () if any(_is_cut(script, use) for use in uses) else uses
+
+
+def _is_consumed(script: Script, scopes: list[Graphs], kept: ast.expr) -> bool:
+    """Whether a ``backward()`` takes its gradients through it; a variable is seen in its function and those inside it."""
+    around = (script.tree, *script.ancestors(kept))
+    return any(
+        _word(kept) in graphs.consumed()
+        for graphs in scopes
+        if not isinstance(kept, ast.Name)
+        or graphs.scope in around
+        or any(above is script.function_of(kept) for above in script.ancestors(graphs.scope))
+    )
 
 
 def _calls_named(script: Script, name: str) -> Iterator[ast.Call]:
@@ -171,7 +187,8 @@ def _priorities(rule: Rule, script: Script, graphs: Graphs) -> Iterator[Finding]
     for call in method_calls(script, *_PRIORITIES):
         if (script.function_of(call) or script.tree) is not graphs.scope or len(call.args) + len(call.keywords) < 2:
             continue
-        if leaf(call) == "update" and "ind" not in _words(call.args[0]) and "idx" not in _words(call.args[0]):
+        first = _words(call.args[0]) if call.args else ""
+        if leaf(call) == "update" and "ind" not in first and "idx" not in first:
             continue
         if _converts(script, leaf(call)):
             continue
@@ -226,11 +243,14 @@ def _found(rule: Rule, script: Script, graphs: Graphs, name: ast.Name, title: st
     return _kept(rule, script, name, title, safety="safe" if spent else "unsafe")
 
 
-def _kept(rule: Rule, script: Script, name: ast.Name, title: str, *, safety: str) -> Finding:
-    edits = (script.edit(name, f"{name.id}.detach()"),)
-    fix = Fix(title=f"take {name.id} out of its graph", edits=edits, safety=safety)
-    remedy = f"{name.id}.item() for a number, {name.id}.detach() for a tensor without its history"
-    return rule.finding(title, place=script.place(name), remedy=remedy, fix=fix)
+def _kept(rule: Rule, script: Script, kept: ast.expr, title: str, *, safety: str) -> Finding:
+    what = kept.id if isinstance(kept, ast.Name) else "the result"
+    edits = (script.edit(kept, f"{script.segment(kept)}.detach()"),)
+    fix = Fix(title=f"take {what} out of its graph", edits=edits, safety=safety)
+    remedy = f"{what}.item() for a number, {what}.detach() for a tensor without its history"
+    if not isinstance(kept, ast.Name):
+        remedy = "add .item() for a number, .detach() for a tensor without its history"
+    return rule.finding(title, place=script.place(kept), remedy=remedy, fix=fix)
 
 
 def _bare(expr: ast.expr) -> Iterator[ast.Name]:

@@ -15,6 +15,7 @@ from rlmem.scripts import UNKNOWN, Script
 #: Variables that keep transitions or episodes for training.
 MEMORY = re.compile(r"memory|replay|buffer|experience|transition", re.IGNORECASE)
 DATA = re.compile(r"data_?set|demos|demonstration|episodes|trajector|replay|\bbuffer|memory|expert_data", re.IGNORECASE)
+_SHORT = re.compile(r"(^|[._])(mem|rb|buf)$", re.IGNORECASE)
 #: Methods that put something into a store.
 PUTS = {
     "append",
@@ -257,11 +258,12 @@ def _is_parameter(script: Script, name: ast.Name) -> bool:
 
 
 def store_calls(script: Script) -> Iterator[tuple[ast.Call, str]]:
-    """Calls that put a transition into something named like a replay memory, and the text of that something."""
+    """Calls that put a transition into a replay memory, by its name or its class, and the text of what it is called."""
+    containers = {memory.text for memory in memories(script) if memory.kind != "dict"}
     for call in script.calls:
         if isinstance(call.func, ast.Attribute) and call.func.attr in PUTS:
             text = dotted(call.func.value)
-            if text and MEMORY.search(text):
+            if text and (MEMORY.search(text) or _SHORT.search(text) or text in containers):
                 yield call, text
 
 

@@ -11,8 +11,9 @@ that is most of the memory, and what is freed returns to the system late or neve
 Use instead: arrays that are allocated once and written in a ring, ``self.states = np.zeros((capacity, dim), np.float32)``
 and so on; or ``rlmem.buffers.Replay``, which also keeps every observation once.
 
-It is found where a deque or list with a bound of 50,000 or more is sampled at random. In a running process it is found
-by the length such a container has.
+It is found where a deque or list with a bound of 50,000 or more is sampled at random. It is information only below
+64 MiB, which are 231,000 transitions (or steps of the run, where the script says how long it is), and beside images,
+whose pixels are far more. In a running process it is found by the length such a container has.
 
 Fix: none; the code that samples changes with it.
 
@@ -27,8 +28,10 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.holdings import TreeExplanation
 from rlmem.rules.base import Rule
+from rlmem.rules.float_image_script import check_script as float_images
+from rlmem.rules.lengths import run_steps
 from rlmem.rules.memories import MEMORY, memories, parts
-from rlmem.rules.observed import WORTH_BYTES
+from rlmem.rules.observed import WORTH_BYTES, severity
 from rlmem.scripts import Script
 from rlmem.units import format_count
 
@@ -45,14 +48,25 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             continue
         if not any(parts(script, put) is not None for put in memory.puts):
             continue
-        cost = (memory.capacity or 0) * OBJECT_BYTES
+        capacity, steps = memory.capacity or 0, run_steps(script)
+        rows = capacity if steps is None else min(capacity, steps)
+        images = _convolves(script)
+        if rows < MANY_ROWS or (images and any(float_images(rule, script))):
+            continue
+        cost = rows * OBJECT_BYTES
         yield rule.finding(
-            f"{memory.text} holds {format_count(memory.capacity or 0)} transitions as Python objects",
-            severity="warning" if cost >= WORTH_BYTES else "info",
+            f"{memory.text} holds {format_count(rows)} transitions as Python objects"
+            + (", small beside their images" if images else ""),
+            severity="info" if images else severity(cost),
             place=script.place(memory.made),
             costs_bytes=cost,
             remedy=_REMEDY,
         )
+
+
+def _convolves(script: Script) -> bool:
+    """Whether the network of a script reads images: their pixels are what counts then."""
+    return any(True for _ in script.calls_of("Conv2d", "Conv2D", "Convolution2D"))
 
 
 def check_live(rule: Rule, found: TreeExplanation) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from functools import lru_cache
 from math import prod
 
 from rlmem.edits import Fix
+from rlmem.rules.lengths import learned_steps, run_steps
 from rlmem.rules.shapes import BoxCall, boxes, dtype_of, is_image, known, number
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import GYM, IMAGE_POLICIES, SB3, Environment, Model, environment_of, models
@@ -70,6 +71,12 @@ class Replay:
     given: ast.expr | None
     twice: bool | None  # whether next observations have an array of their own; None: not known
     model: Model | None = None
+    steps: int | None = None  # of the whole run
+
+    @property
+    def filled(self) -> int | None:
+        """The rows that the run can write; pages of the others are never touched."""
+        return self.rows if self.rows is None or self.steps is None else min(self.rows, self.steps)
 
     @property
     def is_default(self) -> bool:
@@ -122,6 +129,7 @@ def _direct(script: Script, call: ast.Call) -> Replay:
         rows=number(script, given),
         given=given,
         twice=None if value is UNKNOWN else not value,
+        steps=run_steps(script),
     )
 
 
@@ -147,6 +155,7 @@ def replay(script: Script, model: Model) -> Replay:
         given=given,
         twice=_twice(script, model, unknown=unknown),
         model=model,
+        steps=learned_steps(script, model),
     )
 
 
@@ -213,7 +222,8 @@ def _base(script: Script, environment: Environment) -> Observed:
 def _made_inside(script: Script, environment: Environment) -> Observed:
     """What the factories make, when all their branches name the same environment."""
     inside = {node for factory in environment.factories for node in ast.walk(factory)}
-    ids = {script.value(call.args[0]) for call in script.calls_of("make", roots=GYM) if call in inside and call.args}
+    made = [call for call in script.calls_of("make", roots=GYM) if call in inside and call.args]
+    ids = {value if isinstance(value := known(script, call.args[0]), str) else None for call in made}
     only = ids.pop() if len(ids) == 1 else None
     return (of_id(only) if isinstance(only, str) else None) or Observed()
 

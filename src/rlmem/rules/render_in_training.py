@@ -4,9 +4,10 @@ With a ``render_mode`` an environment may create a window or a GL context when i
 RAM or VRAM for each, in each worker. ``"human"`` draws every step as well. Some environments make nothing before ``render()``
 is called, and then it only costs when somebody does.
 
-The rule fires for ``render_mode="human"`` or ``"rgb_array"`` in an environment that a model learns in, or in the factory of
-workers of a script that trains. It is silent when the script records videos, calls ``render()``, or renders its observations. One
-single environment is mentioned for information only.
+The rule fires for ``render_mode="human"`` or ``"rgb_array"`` in an environment that a model learns in, or in the
+factory of workers of a script that trains. It is silent when the script records videos, calls ``render()``, or renders
+its observations. One single environment with frames in memory is mentioned for information only; ``"human"`` where a
+model learns for 50,000 steps or more is a warning.
 
 Example::
 
@@ -33,9 +34,11 @@ from rlmem.rules.base import Rule
 from rlmem.rules.syntax import method_calls, trains
 from rlmem.rules.workers import with_workers
 from rlmem.scripts import Script
-from rlmem.scripts.training import Environment, environment_of, models
+from rlmem.scripts.training import Environment, Model, environment_of, models
 
 _MODES = {"human", "rgb_array", "depth_array", "rgb_array_list"}
+#: A training of fewer steps may be there to be watched.
+LONG_STEPS = 50_000
 #: Signs that somebody wants the frames.
 _WANTED = re.compile(
     r"RecordVideo|VecVideoRecorder|VideoRecorder|Video\w*Callback|RenderObservation|PixelObservation|capture_video|"
@@ -58,15 +61,23 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         return
     if any(True for _ in method_calls(script, "render", "get_images")):
         return
-    learned = [model for model in models(script) if model.learns]
-    training = [found for model in learned if (found := environment_of(script, model.env)) is not None]
+    trained: list[tuple[Environment, bool]] = []
+    for model in models(script):
+        if model.learns and (found := environment_of(script, model.env)) is not None:
+            trained.append((found, not _is_short(script, model)))
     seen: set[ast.AST] = set()
-    for environment in (*training, *_of_workers(script)):
+    for environment, long in (*trained, *((each, False) for each in _of_workers(script))):
         for call in _built(environment):
             mode = _mode(script, call)
             if mode is not None and mode.node not in seen:
                 seen.add(mode.node)
-                yield _finding(rule, script, environment, mode)
+                yield _finding(rule, script, environment, mode, drawn=long and mode.text == "human")
+
+
+def _is_short(script: Script, model: Model) -> bool:
+    """Whether a model is known to learn for a few thousand steps only: somebody looks on."""
+    steps = [script.value(script.argument(learn, "total_timesteps", 0)) for learn in model.learns]
+    return all(isinstance(count, (int, float)) and count < LONG_STEPS for count in steps)
 
 
 def _of_workers(script: Script) -> Iterator[Environment]:
@@ -101,7 +112,7 @@ def _mode(script: Script, call: ast.Call) -> _Mode | None:
     return None
 
 
-def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode) -> Finding:
+def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode, *, drawn: bool) -> Finding:
     several = environment.has_workers or (environment.n_envs or 0) > 1
     count = (
         f"each of the {environment.n_envs} training environments"
@@ -111,7 +122,7 @@ def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode) 
     fix = Fix(title="no render_mode", edits=(mode.removal,), safety="unsafe") if mode.removal else None
     return rule.finding(
         f'{count if several else "the training environment"} is built with render_mode="{mode.text}"',
-        severity="warning" if several else "info",
+        severity="warning" if several or drawn else "info",
         place=script.place(mode.node),
         costs_per="environment",
         remedy="no render_mode for training; another environment for watching or recording",

@@ -82,7 +82,8 @@ def _combined(left: Any, op: ast.operator, right: Any) -> Any:
 
 def _parameter(script: Script, name: ast.Name, depth: int) -> Any:
     """What callers give for a parameter, when all that can be seen agree."""
-    function = script.function_of(name)
+    found = script.meaning.lookup(name.id, name)
+    function = found[0].node if found else None  # or one around it, where a factory returns a function
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
         return UNKNOWN
     arguments = [*function.args.posonlyargs, *function.args.args]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.rules.shapes import number
 from rlmem.scripts import Script
 
 #: What stands for "this runs for as long as the training does".
@@ -108,10 +109,10 @@ def rounds(script: Script, loop: ast.AST | None) -> int | None:
     over = loop.iter
     if isinstance(over, ast.Call) and leaf(over) in {"enumerate", "tqdm", "trange", "reversed", "sorted"} and over.args:
         if leaf(over) == "trange":
-            return _whole(script.value(over.args[0]))
+            return number(script, over.args[0])
         over = over.args[0]
     if isinstance(over, ast.Call) and leaf(over) == "range" and over.args:
-        ends = [_whole(script.value(end)) for end in over.args]
+        ends = [number(script, end) for end in over.args]
         if len(ends) == 1:
             return ends[0]
         first, last = ends[0], ends[1]
@@ -126,10 +127,6 @@ def _displayed(expr: ast.expr) -> int | None:
     if isinstance(expr, (ast.List, ast.Tuple, ast.Set)) and not any(isinstance(e, ast.Starred) for e in expr.elts):
         return len(expr.elts)
     return None
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
 def is_training_loop(script: Script, loop: ast.AST) -> bool:

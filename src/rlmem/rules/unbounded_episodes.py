@@ -9,6 +9,10 @@ env = gym.make("Humanoid-v5", max_episode_steps=-1)
 config.env_runners(batch_mode="complete_episodes")
 ```
 
+Where the environment is not known, and nothing in the file speaks of a limit, whole episodes are mentioned for
+information; so is an environment that is registered without ``max_episode_steps`` and then learned in, unless its class
+is seen to end episodes.
+
 Use instead: a time limit, ``gym.make(…, max_episode_steps=1000)`` or ``gymnasium.wrappers.TimeLimit``; or
 ``batch_mode="truncate_episodes"``.
 
@@ -24,8 +28,9 @@ from collections.abc import Iterator
 
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
-from rlmem.rules.syntax import methods
+from rlmem.rules.syntax import methods, trains
 from rlmem.scripts import Script
+from rlmem.sources.environments import find_environment
 
 _LIMITS = (
     "max_episode_steps",
@@ -46,6 +51,14 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     limited = any(word in script.text for word in _LIMITS)
     whole = list(_whole_episodes(script)) if "complete_episodes" in script.text else []
     for node in whole:
+        known = any(script.is_env(cls) for cls in script.classes) or _has_known_id(script)
+        if not switched and not limited and not known:
+            yield rule.finding(
+                "whole episodes are collected, and each is held until it ends",
+                severity="info",
+                place=script.place(node),
+                remedy="see that every episode has an end: max_episode_steps, TimeLimit, or truncate_episodes",
+            )
         if switched or (endless and not limited):
             name = endless[0].name if endless else "the environment"
             yield rule.finding(
@@ -53,6 +66,8 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
                 place=script.place(node),
                 remedy="give the environment a time limit, or collect parts: truncate_episodes",
             )
+    if not limited and not endless and "register" in script.text and trains(script):
+        yield from _registered(rule, script)
     for node in () if whole else switched:
         yield rule.finding(
             "max_episode_steps=-1 takes the time limit away",
@@ -67,6 +82,41 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             place=script.place(methods(cls)["step"].body[-1]),
             remedy="end episodes, or wrap the environment in TimeLimit: Monitor keeps the rewards of a whole episode",
         )
+
+
+def _has_known_id(script: Script) -> bool:
+    """Whether an environment is named that has a limit of its own, as those of Gymnasium have."""
+    texts = (
+        node.value
+        for call in script.calls
+        for node in (*call.args, *(k.value for k in call.keywords))
+        if isinstance(node, ast.Constant)
+    )
+    return any(isinstance(text, str) and find_environment(text) is not None for text in texts)
+
+
+def _registered(rule: Rule, script: Script) -> Iterator[Finding]:
+    """Environments registered without a limit, in a script that learns, whose class does not show an end."""
+    for call in script.calls_of("register", roots=("gymnasium", "gym")):
+        entry = script.value(script.argument(call, "entry_point", 1))
+        if script.has_unknown_arguments(call) or not isinstance(entry, str):
+            continue
+        word = entry.rpartition(":")[2]
+        if any(cls.name == word for cls in script.classes) or _ends_abroad(script, entry):
+            continue
+        yield rule.finding(
+            f"{word} is registered without max_episode_steps: only the environment itself can end an episode",
+            severity="info",
+            place=script.place(call),
+            remedy="register(…, max_episode_steps=1000): a limit, however long, bounds what is kept of an episode",
+        )
+
+
+def _ends_abroad(script: Script, entry: str) -> bool:
+    """Whether the class is in another file of the project and says when an episode is over."""
+    found = script.meaning.abroad(entry.replace(":", "."))
+    node = found[1].node if found is not None else None
+    return found is not None and isinstance(node, ast.ClassDef) and not _never_ends(found[0], node)
 
 
 def _whole_episodes(script: Script) -> Iterator[ast.AST]:

@@ -148,14 +148,10 @@ def _queue_word(call: ast.Call) -> str:
 
 def _references(rule: Rule, script: Script) -> Iterator[Finding]:
     for call in method_calls(script, "append"):
-        owner, around = receiver(call), next(iter(loops(script, call)), None)
+        owner = receiver(call)
         if not call.args or not (isinstance(call.args[0], ast.Call) and leaf(call.args[0]) == "remote"):
             continue
-        if not isinstance(owner, ast.Name) or around is None:
-            continue
-        if isinstance(around, ast.For) and (rounds(script, around) or 0) < MANY:
-            continue
-        if _taken_out(around, owner.id):
+        if not isinstance(owner, ast.Name) or not _piles_up(script, call, owner.id):
             continue
         yield rule.finding(
             f"{owner.id} keeps the reference of every remote call, and with it the result",
@@ -163,6 +159,26 @@ def _references(rule: Rule, script: Script) -> Iterator[Finding]:
             costs_per="call",
             remedy=f"take finished ones out: done, {owner.id} = ray.wait({owner.id})",
         )
+
+
+def _piles_up(script: Script, call: ast.Call, name: str) -> bool:
+    """Whether one of the loops around an append runs on and on, or all together do, and none of them empties the list."""
+    times = 1
+    for around in loops(script, call):
+        if _taken_out(around, name):
+            return False
+        if isinstance(around, ast.While) and not _counts(around.test, name):
+            return True
+        times *= (rounds(script, around) or 1) if isinstance(around, (ast.For, ast.AsyncFor)) else 1
+        if times >= MANY:
+            return True
+    return False
+
+
+def _counts(test: ast.expr, name: str) -> bool:
+    """``while len(refs) < n``."""
+    calls = [node for node in ast.walk(test) if isinstance(node, ast.Call) and leaf(node) == "len"]
+    return any(name in names_in(call) for call in calls)
 
 
 def _taken_out(loop: ast.AST, name: str) -> bool:

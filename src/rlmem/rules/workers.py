@@ -29,6 +29,16 @@ def is_guarded(script: Script, node: ast.AST) -> bool:
     return any(isinstance(above, ast.If) and "__name__" in names_in(above.test) for above in script.ancestors(node))
 
 
+def runs_in_program(script: Script, node: ast.AST, depth: int = _DEEP) -> bool:
+    """Whether running the file as a program runs a node: at its top, under its guard, or in a function called there."""
+    function = script.function_of(node)
+    if function is None:
+        return True
+    if isinstance(function, ast.Lambda) or not depth:
+        return False
+    return any(runs_in_program(script, call, depth - 1) for call in script.callers(function))
+
+
 def runs_at_import(script: Script, node: ast.AST, depth: int = _DEEP) -> bool:
     """Whether importing the module runs a node: at its top, or in a function that is called there."""
     if is_guarded(script, node):

@@ -79,14 +79,19 @@ class Project:
         if path is None:
             return None
         if path not in self._scripts:
-            while len(self._scripts) >= _KEPT:
-                self._scripts.pop(next(iter(self._scripts)))
             read = self._read(path)
             if read is None:
                 self._paths[key] = None
                 return None
+            while len(self._scripts) >= _KEPT:
+                self._scripts.pop(next(iter(self._scripts)))
             self._scripts[path] = read
         return self._scripts[path]
+
+    def kept(self, path: str, text: str) -> Script | None:
+        """A file that is at hand, if it still has this text."""
+        found = self._scripts.get(path)
+        return found if found is not None and found.text == text else None
 
     def _find(self, folder: str, parts: tuple[str, ...], level: int) -> str | None:
         """The file of a module; the standard library and what is installed are not looked for."""

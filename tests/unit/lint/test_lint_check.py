@@ -9,14 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlmem.findings import Finding
-from rlmem.lint.check import find
+from rlmem.lint.check import MOST_PLANS, find
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.plan import Budget
+from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.rules import rules
 from rlmem.rules.base import Rule
 from rlmem.scripts import Script, parse_script
+from rlmem.spec import RunSpec
 from rlmem.units import GIB
 
 if TYPE_CHECKING:
@@ -104,3 +105,39 @@ def test_a_rule_that_stumbles_is_named_and_the_others_still_speak(monkeypatch: p
     said = find(parse_script("import ray\nray.init()\n"), Planner(Budget(name="test")))
     assert said.stumbled == ["MEM601: IndexError: no such argument"]
     assert [finding.code for finding in said.findings] == ["MEM701"]
+
+
+def many_runs(count: int, different: bool) -> str:
+    head = "import gymnasium as gym\nfrom stable_baselines3 import SAC\nenv = gym.make('Pendulum-v1')\n"
+    sizes = [20_000_000 + (number if different else 0) for number in range(count)]
+    return head + "".join(f"m{n} = SAC('MlpPolicy', env, buffer_size={size})\n" for n, size in enumerate(sizes))
+
+
+class CountingPlanner(Planner):
+    """Says how many runs it was asked to plan with findings."""
+
+    asked = 0
+
+    def plan(self, spec: RunSpec, *, findings: bool = True) -> Plan:
+        self.asked += findings
+        return super().plan(spec, findings=findings)
+
+
+def test_runs_that_are_alike_are_planned_once_and_each_has_its_finding() -> None:
+    planner = CountingPlanner(Budget(name="test"))
+    said = find(parse_script(many_runs(MOST_PLANS + 5, different=False)), planner)
+    lines = {finding.place.line for finding in said.findings if finding.code == "MEM101" and finding.place}
+    assert lines == set(range(4, MOST_PLANS + 9))
+    assert (planner.asked, said.unplanned) == (1, 0)
+
+
+def test_of_very_many_different_runs_the_first_are_planned_and_the_rest_is_counted(tmp_path: Path) -> None:
+    planner = CountingPlanner(Budget(name="test"))
+    text = many_runs(MOST_PLANS + 2, different=True)
+    said = find(parse_script(text), planner)
+    assert (planner.asked, said.unplanned) == (MOST_PLANS, 2)
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    problem = Linter(settings_for([path], Asked()), Budget(name="test")).lint(path).problem
+    assert problem is not None
+    assert (problem.text, problem.failed) == ("2 of its runs were not planned; skipped", False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -13,6 +14,7 @@ import jsonschema
 import pytest
 
 from rlmem.cli import run
+from rlmem.cli.lint import FORMATS
 from rlmem.lint import many
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
@@ -269,3 +271,101 @@ class Deadly(Linter):
 
             os._exit(139)
         return super().lint(path)
+
+
+def test_a_damaged_baseline_is_written_anew(project: Write, lint: Lint) -> None:
+    project(train="plain()\n", **{"known.json": "{"})
+    code, _, err = lint("--baseline", "known.json", "--write-baseline")
+    assert code == 0
+    assert "known.json: not a baseline" in err
+    assert "written anew" in err
+    assert lint("--baseline", "known.json")[0] == 0
+
+
+@pytest.mark.parametrize("line", ['"12"', "true", "1.5", "[]"])
+def test_a_line_of_a_baseline_is_a_number(project: Write, lint: Lint, line: str) -> None:
+    entry = f'{{"path": "train.py", "code": "MEM101", "fingerprint": "0:0", "line": {line}}}'
+    text = f'{{"schema": "rlmem.lint-baseline/1", "findings": [{entry}]}}'
+    project(train="x = 1\n", **{"known.json": text})
+    code, _, err = lint("--baseline", "known.json")
+    assert code == 2
+    assert "its line is a number or null" in err
+
+
+def known() -> list[tuple[str, str]]:
+    entries = json.loads(Path("known.json").read_text())["findings"]
+    return [(entry["path"], entry["code"]) for entry in entries]
+
+
+def test_writing_a_baseline_keeps_what_this_call_could_not_see(project: Write, lint: Lint) -> None:
+    base = (".", "--baseline", "known.json", "--write-baseline")
+    project(a="waste()\nplain()\nmild()\n", b="plain()\n", c="plain()\n", d="plain()\n")
+    lint(*base, "--severity", "info")
+    whole = [("a.py", "MEM101"), ("a.py", "MEM201"), ("a.py", "MEM302"), *((f"{name}.py", "MEM201") for name in "bcd")]
+    assert known() == whole
+    project(b="def f(:\n", c="x = 1\n")
+    Path("d.py").unlink()
+    lint(*base, "--select", "MEM101")
+    assert known() == [*whole[:3], ("b.py", "MEM201"), ("c.py", "MEM201")]
+    lint(*base)
+    assert known() == [*whole[:3], ("b.py", "MEM201")]
+    assert "is not found any more" not in lint(*base[:3])[2]
+
+
+def test_a_baseline_may_name_what_no_system_can(project: Write, lint: Lint) -> None:
+    names = ["x" * 5000, "a\0b"]
+    entries = [{"path": name, "code": "MEM101", "fingerprint": "0:0"} for name in names]
+    text = json.dumps({"schema": "rlmem.lint-baseline/1", "findings": entries})
+    project(train="x = 1\n", **{"known.json": text})
+    code, _, err = lint("--baseline", "known.json")
+    assert (code, len(err.splitlines())) == (0, 2)
+
+
+@pytest.mark.parametrize("words", ["", ",", " , "])
+def test_a_selection_that_names_nothing_is_refused(project: Write, lint: Lint, words: str) -> None:
+    project(train="plain()\n")
+    assert lint("--select", words) == (2, "", "rlmem: --select: names no rule; without it all are asked\n")
+
+
+@pytest.fixture
+def odd_name(project: Write) -> Path:
+    """A file whose name is not UTF-8, with a control character."""
+    path = Path(os.fsdecode(b"bad\xff\x1b[31m.py"))
+    project()
+    try:
+        path.write_text("waste()\n")
+    except OSError:
+        pytest.skip("this file system has no such names")
+    return path
+
+
+@pytest.mark.parametrize("wanted", FORMATS)
+def test_a_name_that_is_not_text_can_be_written_in_every_format(odd_name: Path, lint: Lint, wanted: str) -> None:
+    code, out, _ = lint("--format", wanted)
+    assert code == 1
+    assert "MEM101" in out
+    out.encode("utf-8")
+    assert "\x1b" not in out or wanted == "github"  # whose lines are read by a program
+    if wanted == "json":
+        assert json.loads(out)["findings"][0]["path"] == str(odd_name)
+    if wanted == "sarif":
+        assert '"uri": "bad%FF%1B%5B31m.py"' in out
+    if wanted == "text":
+        assert out.startswith("bad\\xff\\x1b[31m.py:1:1: MEM101 ")
+
+
+def test_messages_about_such_a_name_do_not_reach_the_terminal_raw(odd_name: Path, lint: Lint) -> None:
+    odd_name.write_text("def f(:\n")
+    assert lint(".")[2] == "rlmem: bad\\xff\\x1b[31m.py: line 1: does not parse: invalid syntax\n"
+
+
+def test_a_baseline_knows_files_by_such_names(odd_name: Path, lint: Lint) -> None:
+    lint(".", "--baseline", "known.json", "--write-baseline")
+    assert known() == [(str(odd_name), "MEM101")]
+    assert lint(".", "--baseline", "known.json") == (0, "no findings in 1 file\nnot shown: 1 in the baseline\n", "")
+
+
+def test_git_can_apply_a_patch_of_a_file_with_such_a_name(odd_name: Path, lint: Lint) -> None:
+    _, out, _ = lint("--diff")
+    subprocess.run(["git", "apply", "-"], input=out.encode(), check=True)
+    assert odd_name.read_text() == "thrift()\n"

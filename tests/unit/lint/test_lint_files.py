@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -150,3 +151,35 @@ def test_a_pipe_with_the_name_of_a_script_is_not_waited_for(tmp_path: Path) -> N
     os.mkfifo(tmp_path / "train.py")
     with pytest.raises(Unreadable, match="not a regular file"):
         read_file(tmp_path / "train.py")
+
+
+def test_a_pipe_that_is_named_is_not_opened(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    files, problems = found(tmp_path, "pipe")
+    assert (files, [problem.text for problem in problems]) == ([], ["not a regular file"])
+
+
+def test_folders_may_be_deeper_than_python_may_call(tmp_path: Path) -> None:
+    depth = sys.getrecursionlimit() + 100
+    here = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(depth):
+        os.mkdir("d", dir_fd=here)
+        below = os.open("d", os.O_RDONLY, dir_fd=here)
+        os.close(here)
+        here = below
+    os.close(os.open("deep.py", os.O_CREAT | os.O_WRONLY, dir_fd=here))
+    os.close(here)
+    touch(tmp_path, "e.py")
+    try:
+        assert found(tmp_path) == (["d/" * depth + "deep.py", "e.py"], [])
+    finally:
+        _remove_chain(tmp_path, depth)
+
+
+def _remove_chain(folder: Path, depth: int) -> None:
+    """What removes folders may call itself for every one of them, as pytest's cleaning does."""
+    bottom = os.path.join(folder, *("d" for _ in range(depth)))
+    os.unlink(os.path.join(bottom, "deep.py"))
+    for _ in range(depth):
+        os.rmdir(bottom)
+        bottom = os.path.dirname(bottom)

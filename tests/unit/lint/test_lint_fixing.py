@@ -178,3 +178,16 @@ def test_a_notebook_whose_formatting_cannot_be_kept_is_refused(project: Write) -
     assert isinstance(done, Fixing)
     assert "formatted in a way that cannot be kept" in done.problems[0].text
     assert path.read_text() == text
+
+
+@pytest.mark.parametrize("unseen", ["print waste", "%%cython\ncdef int x = waste()"])
+def test_a_notebook_with_cells_that_are_not_seen_gets_no_fix_unasked(project: Write, unseen: str) -> None:
+    sources = ["waste()", unseen]
+    cells = [{"cell_type": "code", "metadata": {}, "outputs": [], "source": source} for source in sources]
+    path = project(**{"train.ipynb": json.dumps({"cells": cells}, indent=1)})
+    before = path.read_text()
+    done = fix(path)
+    assert isinstance(done, Fixing)
+    assert (done.made, path.read_text()) == ((), before)
+    fix(path, "safe", "unsafe")
+    assert path.read_text() == before.replace('"waste()"', '"thrift()"')

@@ -41,6 +41,11 @@ def said(path: Path, **asked: object) -> list[tuple[int, str, str]]:
         "x = 1\nwaste()\n# rlmem: ignore-file[MEM101] generated\nwaste()\n",
         "waste()  # rlmem: ignore[MEM101] small here\r\n",
         "é = 'é'; waste()  # rlmem: ignore[MEM101] small here\r\n",
+        "waste()  # type: ignore  # rlmem: ignore[MEM101] small here\n",
+        "# pragma: no cover # rlmem: ignore[MEM101] small here\nwaste()\n",
+        "waste()  # rlmem: ignore[MEM102] other # rlmem: ignore[MEM101] small here\n",
+        "waste()  ## rlmem: ignore[MEM101] small here\n",
+        "waste()  # RLMEM: Ignore[mem101] small here\n",
     ],
 )
 def test_a_comment_silences_its_statement_or_its_file(project: Write, text: str) -> None:
@@ -56,6 +61,7 @@ def test_a_comment_silences_its_statement_or_its_file(project: Write, text: str)
         "# rlmem: ignore[MEM101] a blank line is between\n\nwaste()\n",
         "for x in y:  # rlmem: ignore[MEM101] only the head\n    waste()\n",
         "waste()\n# rlmem: ignore[MEM101] below\n",
+        "waste()  # as in '# rlmem: ignore[MEM101] reason'\n",
         "waste()  # rlmem: ignore[MEM102] another rule\n",
         "f()  # rlmem: ignore[MEM101] the line before\nwaste()\n",
     ],
@@ -74,6 +80,7 @@ def test_a_comment_elsewhere_silences_nothing(project: Write, text: str) -> None
         ("x = 1  # rlmem: ignore[MEM777] no such rule\n", [(1, "MEM000", "warning")]),
         ("waste()  # rlmem: ingore[MEM101] oops\n", [(1, "MEM101", "warning"), (1, "MEM000", "warning")]),
         ("waste()  # rlmem: ignore-file[MEM101] oops\n", [(1, "MEM000", "warning")]),
+        ("waste()  # noqa: E501  # RLMEM: ingore[MEM101] x\n", [(1, "MEM101", "warning"), (1, "MEM000", "warning")]),
         ("x = 1  # rlmem: is mentioned here\n", []),
     ],
 )

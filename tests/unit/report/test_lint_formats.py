@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import xml.etree.ElementTree as ElementTree
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -178,7 +179,10 @@ FULL = (
         found(saves_bytes=2**30),
         found(severity="error", code="MEM104", name="refused-combination", fix=None),
         found(severity="info", costs_bytes=2048, costs_per="step", remedy=None),
-        problems=(Problem(path="bad.py", text="line 1: does not parse"),),
+        problems=(
+            Problem(path="bad.py", text="line 1: does not parse"),
+            Problem(path="big.py", text="3.00 MiB; skipped", failed=False),
+        ),
     ),
     document(found("my notebooks/é.ipynb", cell=4), path="my notebooks/é.ipynb"),
     document(found("/else/where.py"), path="/else/where.py"),
@@ -228,7 +232,7 @@ def test_workflow_commands_are_one_line_each_and_escaped() -> None:
         "::warning file=src/train.py,title=MEM101 duplicate-next-obs,line=3,endLine=3,col=5,endColumn=12::"
         '100%25 of it, twice: <a> & "b"%0Anext [saves 1.00 GiB]; store it once'
     )
-    assert [line.split(" ")[0] for line in lines] == ["::warning", "::error", "::notice", "::error"]
+    assert [line.split(" ")[0] for line in lines] == ["::warning", "::error", "::notice", "::error", "::notice"]
     odd = document(found("a,b:c.py"), path="a,b:c.py")
     assert render_github(odd).startswith("::warning file=a%2Cb%3Ac.py,")
 
@@ -238,7 +242,9 @@ def test_junit_is_xml_whose_counts_are_right(made: dict[str, Any]) -> None:
     root = ElementTree.fromstring(render_junit(made))
     cases = root.findall("./testsuite/testcase")
     assert len(root.findall("./testsuite/testcase/failure")) == int(root.attrib["failures"]) == len(made["findings"])
-    assert len(root.findall("./testsuite/testcase/error")) == int(root.attrib["errors"]) == len(made["problems"])
+    failed = [problem for problem in made["problems"] if problem["failed"]]
+    assert len(root.findall("./testsuite/testcase/error")) == int(root.attrib["errors"]) == len(failed)
+    assert len(root.findall("./testsuite/testcase/skipped")) == len(made["problems"]) - len(failed)
     assert len(cases) == int(root.attrib["tests"]) >= 1
     assert sum(int(suite.attrib["tests"]) for suite in root) == len(cases)
 
@@ -260,3 +266,15 @@ def test_a_notebook_is_shown_with_its_cell() -> None:
 @pytest.mark.parametrize("name", RENDERERS)
 def test_every_format_can_say_nothing(name: str) -> None:
     assert isinstance(RENDERERS[name](FULL[3]), str)
+
+
+@pytest.mark.parametrize("name", RENDERERS)
+def test_every_format_can_be_encoded_whatever_stands_in_names_and_lines(name: str) -> None:
+    odd = replace(found("a\udcff\n.py", title="\ud800", remedy="\udcff"), source_line="\udcff")
+    made = document(odd, path="a\udcff\n.py", problems=(Problem(path="b\udcff.py", text="\udcff"),))
+    RENDERERS[name](made).encode("utf-8")
+
+
+def test_a_line_of_text_is_one_line_whatever_the_name_is() -> None:
+    text = render_text(document(found("a\n\x1b[2Jb.py"), path="a\n\x1b[2Jb.py"))
+    assert text.splitlines()[0].startswith("a\\n\\x1b[2Jb.py:3:5: MEM101 ")
