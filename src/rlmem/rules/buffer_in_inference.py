@@ -16,7 +16,9 @@ Example::
 
 Use instead: ``DQN.load("dqn_breakout", buffer_size=1)``.
 
-Fix: safe. ``load`` takes any argument of the constructor in place of the saved one; the predictions stay the same.
+Fix: safe. ``load`` takes any argument of the constructor in place of the saved one; the predictions stay the same. Unsafe where
+the model is saved again, and this size with it; where an object keeps the model and others read it there or inherit it; and
+in a notebook with cells that cannot be read.
 
 Reference: RL Zoo's enjoy.py and record_video.py do so; tried with SB3 2.9.2 and sb3-contrib (SAC, DQN, TD3, QR-DQN, TQC and
 CrossQ).
@@ -32,6 +34,7 @@ from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import DEFAULT_ROWS, of_environment, replays
+from rlmem.rules.syntax import self_attribute
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.sinks import Sink, sinks
 from rlmem.scripts.training import Environment, environments
@@ -67,14 +70,51 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         if name is None or name.owner not in ALGORITHMS or _has_own_size(script, call):
             continue
         found = sinks(script, call, attributes=True, functions=True)
+        kept, elsewhere = _kept_on(script, call)
+        found += tuple(sink for use in elsewhere for sink in sinks(script, use, attributes=True, functions=True))
+        saved = any(sink.kind == "method" and sink.name == "save" for sink in found)
+        unsure = saved or bool(elsewhere) or bool(script.source.skipped) or any(_has_heirs(script, cls) for cls in kept)
         if all(_harmless(sink) for sink in found) and any(sink.name.rsplit(".", 1)[-1] in _PROOF for sink in found):
             yield rule.finding(
                 severity="info" if _is_small(script, name.owner) else rule.severity,
                 title=f"{name.owner}.load() builds the replay buffer of the training for a model that only predicts",
                 place=script.place(call),
                 remedy=f"{name.owner}.load(…, buffer_size=1)",
-                fix=Fix(title="load without the buffer", edits=(script.add_argument(call, "buffer_size=1"),)),
+                fix=Fix(
+                    title="load without the buffer",
+                    edits=(script.add_argument(call, "buffer_size=1"),),
+                    safety="unsafe" if unsure else "safe",
+                ),
             )
+
+
+def _kept_on(script: Script, call: ast.Call) -> tuple[set[ast.ClassDef], list[ast.Attribute]]:
+    """The classes that keep a value on ``self``, and what reads it there from outside: another object, or an heir."""
+    classes: set[ast.ClassDef] = set()
+    reads: list[ast.Attribute] = []
+    waiting, seen = [sink.node for sink in sinks(script, call, functions=True) if sink.kind == "stored"], set()
+    while waiting:
+        stored = waiting.pop()
+        cls = script.class_of(stored)
+        if not isinstance(stored, ast.Attribute) or cls is None or (cls, stored.attr) in seen:
+            continue
+        seen.add((cls, stored.attr))
+        classes.add(cls)
+        for read in script.walked.attributes.get(stored.attr, ()):
+            own = self_attribute(read) is not None
+            if own and script.class_of(read) is cls:
+                waiting += [sink.node for sink in sinks(script, read, functions=True) if sink.kind == "stored"]
+            elif not own or _is_heir(script, script.class_of(read), cls):
+                reads.append(read)
+    return classes, reads
+
+
+def _has_heirs(script: Script, cls: ast.ClassDef) -> bool:
+    return any(_is_heir(script, each, cls) for each in script.classes)
+
+
+def _is_heir(script: Script, cls: ast.ClassDef | None, base: ast.ClassDef) -> bool:
+    return cls is not None and cls is not base and base.name in script.class_bases(cls)
 
 
 def _is_small(script: Script, algorithm: str) -> bool:

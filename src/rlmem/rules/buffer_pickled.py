@@ -18,8 +18,8 @@ Example::
 Use instead: ``pickle.dump(model.replay_buffer, file, protocol=5)``, ``model.save_replay_buffer(path)``, or ``np.save`` for
 each array.
 
-Fix: safe for ``pickle.dump`` without a protocol or with an older one (files of protocol 5 need Python 3.8 or newer to read);
-none otherwise.
+Fix: safe for ``pickle.dump`` without a protocol (files of protocol 5 need Python 3.8 or newer to read); unsafe where an older
+one is asked for, since somebody may need it; none otherwise. ``cloudpickle`` writes protocol 5 by itself.
 
 Reference: measured with Python 3.11, numpy 2.4 and torch 2.13 on a buffer of 191 MiB: protocol 2 adds 572 MiB, 4 adds
 191 MiB, 5 adds 0, ``torch.save`` adds 763 MiB; thu-ml/tianshou#260; Unity-Technologies/ml-agents#3164.
@@ -38,7 +38,9 @@ from rlmem.rules.observed import replays
 from rlmem.rules.shapes import number
 from rlmem.scripts import UNKNOWN, Script
 
-_BUFFER = re.compile(r"(replay|experience|transition)_?(buffer|memory|pool)|^(rb|replay)$|ReplayBuffer|ReplayMemory")
+_BUFFER = re.compile(
+    r"((replay|experience|transition)_?(buffer|memory|pool)|^(rb|replay)|ReplayBuffer|ReplayMemory)(s|_?\d+)?$"
+)
 _PLAIN = 5
 #: Files of the whole buffer more often than this many calls of a callback.
 OFTEN = 20_000
@@ -54,6 +56,8 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         given = script.argument(call, "protocol", 2)
         protocol = script.value(given) if given is not None else None
         old = isinstance(protocol, int) and 0 <= protocol < _PLAIN
+        if given is None and (name := script.called(call)) is not None and name.root == "cloudpickle":
+            continue  # it writes protocol 5 unless it is told otherwise
         if (
             call.args
             and (_is_buffer(script, call.args[0]) or (old and _is_store(call.args[0])))
@@ -86,7 +90,7 @@ def _pickled(rule: Rule, script: Script, call: ast.Call, given: ast.expr | None,
         severity="info" if _is_small(script, call.args[0]) else rule.severity,
         place=script.place(call),
         remedy="protocol=5 writes the arrays as they are",
-        fix=Fix(title="write protocol 5", edits=(edit,)),
+        fix=Fix(title="write protocol 5", edits=(edit,), safety="safe" if given is None else "unsafe"),
     )
 
 

@@ -3,7 +3,7 @@
 A list that grows in ``step()`` and is not emptied in ``reset()`` grows for as long as the run lasts, once in every
 worker. Numbers cost about 32 bytes a step, observations and info tables far more. A history that is read outside of the
 class is somebody's result: it is mentioned for information where the script trains, and not at all in a measurement or
-a test.
+a test. A set of grid cells ends with the grid, and is for information too.
 
 ```python
 class Trading(gym.Env):
@@ -40,6 +40,9 @@ _ENDS = ("done", "terminated", "truncated", "terminal", "episode_over", "finishe
 _ONCE = re.compile(r"terminal|finish|reset|episode_end|end_episode|on_done")
 #: Classes that are called like this measure or stand in for something.
 _HELPERS = re.compile(r"Time[dr]|Timing|Profil|Bench|Mock|Fake|Dummy|Spy|Debug|Test")
+#: Variables that say where something is on a grid.
+_CELLS = re.compile(r"pos|loc|cell|coord|tile|room", re.IGNORECASE)
+_FEW_PARTS = 4
 _DEEP = 3
 
 
@@ -59,14 +62,26 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             wanted = _read_elsewhere(script, cls, growth.attribute)
             if wanted and not trains(script):
                 continue
-            often = "now and then" if rarely else "with every step"
+            cells = _is_cell(growth)
+            minor = rarely or wanted or cells
+            often = "now and then" if rarely else "with every cell that is new" if cells else "with every step"
             yield rule.finding(
                 f"{cls.name}.{growth.attribute} grows {often} and is never emptied",
-                severity="info" if rarely or wanted else rule.severity,
+                severity="info" if minor else rule.severity,
                 place=script.place(growth.node),
                 remedy=f"empty self.{growth.attribute} in reset(), or bound it with deque(maxlen=…)",
-                fix=None if rarely or wanted else _emptied(script, cls, growth),
+                fix=None if minor else _emptied(script, cls, growth),
             )
+
+
+def _is_cell(growth: Growth) -> bool:
+    """Whether a few coordinates are added to a set, of which there are as many as the grid has cells."""
+    if not (isinstance(growth.node, ast.Call) and leaf(growth.node) == "add"):
+        return False
+    added = growth.added
+    if isinstance(added, ast.Call) and leaf(added) == "tuple" and len(added.args) == 1:
+        return bool(_CELLS.search(ast.unparse(added.args[0])))
+    return isinstance(added, ast.Tuple) and len(added.elts) <= _FEW_PARTS
 
 
 def _at_the_end(script: Script, method: ast.FunctionDef | ast.AsyncFunctionDef, node: ast.AST) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.rules.definitions import Definition, Definitions
 from rlmem.rules.syntax import leaf, method_calls, methods, receiver
 from rlmem.scripts import Script
 
@@ -48,11 +49,12 @@ class Graphs:
         self.assignments: list[ast.Assign | ast.AugAssign] = []
         self.cut: set[str] = set()  # names that are a plain number, or detached, at some place
         self._collect()
-        self.backward = {
-            owner.id: call
-            for call in method_calls(script, "backward")
-            if isinstance(owner := receiver(call), ast.Name) and self._is_here(call)
-        }
+        self.backward: dict[str, list[ast.Call]] = {}
+        for call in method_calls(script, "backward"):
+            if isinstance(owner := receiver(call), ast.Name) and self._is_here(call):
+                self.backward.setdefault(owner.id, []).append(call)
+        self._reaching: Definitions | None = None
+        self._driven: dict[str, dict[Definition, list[ast.Call]]] = {}
         self.names: set[str] = set()
         #: Those that a ``backward()`` of this function has gone through: nobody needs their graph after it.
         self.spent: set[str] = set()
@@ -100,6 +102,61 @@ class Graphs:
             for _, value in self.definitions.get(name, ()):
                 waiting += [part for part in self.parts(value) if part not in self.spent and self._feeds(part)]
         self.names = (self.names | self.spent) - self.cut
+
+    @property
+    def reaching(self) -> Definitions:
+        """Which definitions of a variable a use of it sees."""
+        if self._reaching is None:
+            self._reaching = Definitions(self.script, self.scope)
+        return self._reaching
+
+    def may_hold(self, use: ast.Name) -> bool:
+        """Whether one of the values that a variable may have here has a graph, as far as can be seen."""
+        seen = self.reaching.reaching(use)
+        return not seen or any(self._may_give(use.id, each) for each in seen)
+
+    def _may_give(self, name: str, given: Definition) -> bool:
+        value = given.value
+        if value is None or given in self._driven_through(name):
+            return True
+        if isinstance(value, ast.Constant) or self._cuts(value) or without_gradients(self.script, value):
+            return False
+        again = isinstance(value, ast.Call) and any(
+            isinstance(part, ast.Name) and part.id == name for part in value.args
+        )
+        return not (again and isinstance(value, ast.Call) and not self.holds(value))
+
+    def _driven_through(self, name: str) -> dict[Definition, list[ast.Call]]:
+        """The definitions of a variable whose ``backward()`` is called here, with these calls."""
+        if name not in self._driven:
+            found = self._driven[name] = {}
+            for call in self.backward.get(name, ()):
+                owner = receiver(call)
+                for each in self.reaching.reaching(owner) if isinstance(owner, ast.Name) else ():
+                    found.setdefault(each, []).append(call)
+        return self._driven[name]
+
+    def is_spent(self, use: ast.Name) -> bool:
+        """Whether the ``backward()`` of just this value has run, or is sure to, and has freed its graph."""
+        seen = self.reaching.reaching(use)
+        calls = self._driven_through(use.id).get(seen[0], ()) if seen else ()
+        return any(_frees(call) and self._leads(call, use, seen) for call in calls)
+
+    def _leads(self, call: ast.Call, use: ast.Name, seen: tuple[Definition, ...]) -> bool:
+        """Whether a call stands in the same block as a use or one around it, with no other value given in between."""
+        at = self.script.parent(call)
+        if not isinstance(at, ast.Expr):
+            return False
+        place, flow = self.script.statement_of(use), self.reaching
+        if flow.follows(place, at):
+            return not flow.replaced_between(place, at, use.id)
+        before: list[ast.stmt] = [at]
+        while isinstance(above := self.script.parent(before[-1]), (ast.With, ast.AsyncWith)):
+            before.append(above)
+        around = (place, *self.script.ancestors(place))
+        return all(_position(each.node) < _position(call) for each in seen) and any(
+            flow.follows(one, other) for one in before for other in around
+        )
 
     def parts(self, value: ast.expr) -> Iterator[str]:
         """The variables whose gradients flow into an expression."""
@@ -211,6 +268,16 @@ class Graphs:
         if dotted.startswith("torch.nn."):
             return "utils" not in dotted
         return any(cls.name == dotted and self.script.is_module(cls) for cls in self.script.classes)
+
+
+def _frees(call: ast.Call) -> bool:
+    """Whether a ``backward()`` leaves nothing for another one."""
+    keeps = {"retain_graph", "create_graph", None}
+    return len(call.args) < 2 and not any(keyword.arg in keeps for keyword in call.keywords)
+
+
+def _position(node: ast.AST) -> tuple[int, int]:
+    return getattr(node, "lineno", 0), getattr(node, "col_offset", 0)
 
 
 def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:

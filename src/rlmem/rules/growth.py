@@ -8,11 +8,22 @@ from dataclasses import dataclass
 
 from rlmem.rules.syntax import SHRINKING, conditions, leaf, method_calls, methods, reachable, receiver, self_attribute
 from rlmem.scripts import Script
+from rlmem.scripts.walk import Binding
 
 GROWS = {"append", "appendleft", "extend", "extendleft", "insert", "add"}
 #: Functions that return their first argument with more at its end.
 _LONGER = {"append", "concatenate", "concat", "vstack", "hstack", "cat", "r_"}
 _EMPTY = {"list", "dict", "set", "deque", "defaultdict", "OrderedDict", "Counter", "array", "empty", "DataFrame"}
+#: Functions, and packages of them, that leave the list they are given as it is.
+_READING = {
+    "len", "sum", "max", "min", "print", "list", "tuple", "set", "dict", "sorted", "reversed", "enumerate", "zip", "map",
+    "filter", "any", "all", "str", "repr", "bool", "isinstance", "iter", "range", "deepcopy", "copy", "plot", "dump", "dumps",
+    "save", "savez", "DataFrame", "Series", "array", "asarray", "mean", "std", "log", "record", "format", "join", "index",
+}  # fmt: skip
+_READERS = {
+    "numpy", "torch", "pandas", "matplotlib", "pickle", "json", "math", "statistics", "itertools", "csv", "wandb", "scipy",
+    "seaborn", "logging", "random", "joblib",
+}  # fmt: skip
 _BEGINS = {"__init__", "__new__", "__post_init__", "_init_callback"}
 
 
@@ -133,16 +144,66 @@ def _guarded(script: Script, growth: Growth) -> bool:
 def _released(script: Script, cls: ast.ClassDef, growth: Growth) -> bool:
     """Whether anything in the file makes the attribute shorter, gives it another value, or may do so by its name."""
     name = growth.attribute
-    begin = [method for each, method in methods(cls).items() if each in _BEGINS]
+    family = _family(script, cls)
+    begin = [method for each in family for word, method in methods(each).items() if word in _BEGINS]
     for target, binding in script.walked.attribute_values.get(name, ()):
-        within = script.function_of(target)
-        if within in begin and script.class_of(target) is cls:
+        if script.function_of(target) in begin:
             continue
         if binding.kind == "augment" or (binding.value is not None and _longer_of(binding.value, name)):
             continue
-        if script.class_of(target) is cls or self_attribute(target) is None:
+        if script.class_of(target) in family or self_attribute(target) is None:
             return True
-    return _shortened(script, name) or _any_attribute(cls)
+    if any(_begins_again(script, target, binding.value, name) for target, binding in _items(script)):
+        return True
+    return _shortened(script, name) or any(map(_any_attribute, family)) or _handed_on(script, family, name)
+
+
+def _items(script: Script) -> Iterator[tuple[ast.Subscript, Binding]]:
+    return (pair for pairs in script.walked.item_values.values() for pair in pairs)
+
+
+def _begins_again(script: Script, target: ast.Subscript, value: ast.expr | None, name: str) -> bool:
+    """``self.rewards[agent] = []`` outside of the constructor empties what lies in the attribute."""
+    fresh = isinstance(value, (ast.List, ast.Dict, ast.Set, ast.Call, ast.ListComp))
+    function = script.function_of(target)
+    within = isinstance(target.value, ast.Attribute) and target.value.attr == name
+    return fresh and within and getattr(function, "name", "") not in _BEGINS
+
+
+def _family(script: Script, cls: ast.ClassDef) -> list[ast.ClassDef]:
+    """A class and its bases in the same file."""
+    names = script.class_bases(cls)
+    return [cls, *(each for each in script.classes if each is not cls and each.name in names)]
+
+
+def _handed_on(script: Script, family: list[ast.ClassDef], name: str) -> bool:
+    """Whether the attribute itself is given to a function that may take from it."""
+    for attribute in script.walked.attributes.get(name, ()):
+        call = script.parent(attribute)
+        if isinstance(call, ast.keyword):
+            call = script.parent(call)
+        if not isinstance(call, ast.Call) or call.func is attribute or script.class_of(attribute) not in family:
+            continue
+        if self_attribute(attribute) == name and not _only_reads(script, call):
+            return True
+    return False
+
+
+def _only_reads(script: Script, call: ast.Call) -> bool:
+    """Whether a function is known to leave what it is given as it is."""
+    if _is_reader(script, call):
+        return True
+    inside = script.function_called(call)
+    return inside is not None and not any(
+        isinstance(node, ast.Delete)
+        or (isinstance(node, ast.Call) and (leaf(node) in SHRINKING or (node.args and not _is_reader(script, node))))
+        for node in ast.walk(inside)
+    )
+
+
+def _is_reader(script: Script, call: ast.Call) -> bool:
+    called = script.called(call)
+    return leaf(call) in GROWS | _READING or (called is not None and called.root in _READERS)
 
 
 def _shortened(script: Script, name: str) -> bool:
@@ -168,6 +229,14 @@ def _any_attribute(cls: ast.ClassDef) -> bool:
                 word = leaf(node)
                 if word in {"setattr", "delattr"} or (word == "__init__" and name not in _BEGINS):
                     return True
+                if word == "vars" or (word == "getattr" and _is_unwritten(node)):
+                    return True
             elif isinstance(node, ast.Attribute) and node.attr == "__dict__":
                 return True
     return False
+
+
+def _is_unwritten(call: ast.Call) -> bool:
+    """Whether ``getattr(self, name)`` asks for an attribute whose name stands elsewhere."""
+    owner, name = (*call.args, None, None)[:2]
+    return isinstance(owner, ast.Name) and owner.id == "self" and not isinstance(name, ast.Constant)

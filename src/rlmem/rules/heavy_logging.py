@@ -26,7 +26,7 @@ from collections.abc import Iterator
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import conditions, is_training_loop, leaf, loops, method_calls, methods, names_in, rounds
-from rlmem.scripts import UNKNOWN, Script
+from rlmem.scripts import Script
 
 _HEAVY = ("add_histogram", "add_video", "add_images", "add_image", "add_figure", "add_embedding", "add_mesh")
 _WRITERS = ("SummaryWriter",)
@@ -109,9 +109,9 @@ def _watched(rule: Rule, script: Script) -> Iterator[Finding]:
         log, frequency = script.argument(call, "log", 2), script.argument(call, "log_freq", 3)
         what = "gradients" if log is None else script.value(log)
         every = USUAL_FREQUENCY if frequency is None else script.value(frequency)
-        if what is UNKNOWN or what is None or not isinstance(every, int) or script.has_unknown_arguments(call):
+        if not isinstance(what, str) or not isinstance(every, int) or script.has_unknown_arguments(call):
             continue
-        if what in {"all", "parameters"} and every <= USUAL_FREQUENCY:
+        if what in {"all", "parameters"} and (every < USUAL_FREQUENCY or frequency is None):
             title = f'wandb.watch(log="{what}") makes a histogram of every weight'
         elif every < 100:
             title = (

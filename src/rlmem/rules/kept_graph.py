@@ -16,7 +16,8 @@ In a running process, ``rlmem explain`` counts the tensors of a list that have a
 
 Use instead: the number, ``losses.append(loss.item())``, or the value without its history, ``loss.detach()``.
 
-Fix: safe where the tensor's own ``backward()`` has been called, which frees what another one would need; else unsafe.
+Fix: safe where the tensor's own ``backward()`` is sure to have been called, or to be called next, which frees what another
+one would need; unsafe where the variable may hold something else by then, a number or another tensor.
 
 Reference: Kaixhin/Rainbow#33; oxwhirl/pymarl#73; recursionpharma/gflownet#130; wandb/wandb#354; "My model reports CUDA
 out of memory" in PyTorch's FAQ.
@@ -26,6 +27,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import lru_cache
 
 from rlmem.edits import Fix
 from rlmem.findings import Finding
@@ -58,17 +60,26 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
 
 
 def _appended(rule: Rule, script: Script, graphs: Graphs, consumed: set[str]) -> Iterator[Finding]:
-    for call in method_calls(script, "append"):
+    for call in _appends(script).get(graphs.scope, ()):
         owner = receiver(call)
-        if (script.function_of(call) or script.tree) is not graphs.scope or not call.args or owner is None:
+        if not call.args or owner is None:
             continue
         if _word(owner) in consumed or not _outlives(script, call, owner):
             continue
         for name in _bare(call.args[0]):
-            if name.id in graphs.spent:
+            if name.id in graphs.spent and graphs.may_hold(name):
                 yield _found(
                     rule, script, graphs, name, f"{ast.unparse(owner)} keeps {name.id} with its autograd graph"
                 )
+
+
+@lru_cache(maxsize=2)
+def _appends(script: Script) -> dict[ast.AST, list[ast.Call]]:
+    """The calls of ``append`` in each function's own lines, and in the module's."""
+    found: dict[ast.AST, list[ast.Call]] = {}
+    for call in method_calls(script, "append"):
+        found.setdefault(script.function_of(call) or script.tree, []).append(call)
+    return found
 
 
 def _totals(rule: Rule, script: Script, graphs: Graphs, consumed: set[str]) -> Iterator[Finding]:
@@ -79,7 +90,7 @@ def _totals(rule: Rule, script: Script, graphs: Graphs, consumed: set[str]) -> I
         if not graphs.holds(added) or not _outlives(script, node, target):
             continue
         for name in _bare(added):
-            if name.id in graphs.spent and name.id != base_name(target):
+            if name.id in graphs.spent and name.id != base_name(target) and graphs.may_hold(name):
                 title = f"{ast.unparse(target)} adds up {name.id} with its autograd graph"
                 yield _found(rule, script, graphs, name, title)
 
@@ -95,18 +106,36 @@ def _added(node: ast.AST) -> tuple[ast.expr, ast.expr] | tuple[None, None]:
     return None, None
 
 
+def _goes_back(script: Script, loop: ast.AST) -> bool:
+    """Whether a loop differentiates in every round, itself or in a function of this file that it calls."""
+    calls = list(method_calls(script, "backward"))
+    if any(loop in script.ancestors(call) for call in calls):
+        return True
+    names = {getattr(script.function_of(call), "name", "") for call in calls} - {""}
+    return any(isinstance(node, ast.Call) and leaf(node) in names for node in ast.walk(loop))
+
+
 def _outlives(script: Script, node: ast.AST, kept: ast.expr) -> bool:
     """Whether what is kept here is there for longer than one round: an attribute, or a variable from outside the loop."""
     if self_attribute(kept) is not None:
         return True
     loop, name = script.loop_of(node), base_name(kept)
-    return loop is not None and not any(
-        isinstance(each, ast.Assign)
-        and script.loop_of(each) is loop
-        and each is not node
-        and any(isinstance(target, ast.Name) and target.id == name for target in each.targets)
-        for each in ast.walk(loop)
-    )
+    if loop is None or not _goes_back(script, loop):
+        return False  # collected first, and gone through afterwards
+    return all(each is node for each in _assigned(script).get((loop, name), ()))
+
+
+@lru_cache(maxsize=2)
+def _assigned(script: Script) -> dict[tuple[ast.AST, str | None], list[ast.Assign]]:
+    """The assignments of each variable in each loop's own lines."""
+    found: dict[tuple[ast.AST, str | None], list[ast.Assign]] = {}
+    for each in script.assigns:
+        loop = script.loop_of(each) if isinstance(each, ast.Assign) else None
+        if loop is not None and isinstance(each, ast.Assign):
+            for target in each.targets:
+                if isinstance(target, ast.Name):
+                    found.setdefault((loop, target.id), []).append(each)
+    return found
 
 
 def _handed_over(rule: Rule, script: Script, scopes: list[Graphs]) -> Iterator[Finding]:
@@ -193,7 +222,7 @@ def _priorities(rule: Rule, script: Script, graphs: Graphs) -> Iterator[Finding]
         if _converts(script, leaf(call)):
             continue
         for name in [part for value in (*call.args, *(k.value for k in call.keywords)) for part in _bare(value)]:
-            if name.id in graphs.names:
+            if name.id in graphs.names and graphs.may_hold(name):
                 title = f"{leaf(call)}() stores {name.id} with its autograd graph"
                 yield _found(rule, script, graphs, name, title)
 
@@ -238,9 +267,7 @@ def _converts(script: Script, method: str) -> bool:
 
 
 def _found(rule: Rule, script: Script, graphs: Graphs, name: ast.Name, title: str) -> Finding:
-    call = graphs.backward.get(name.id)
-    spent = call is not None and not any(keyword.arg == "retain_graph" for keyword in call.keywords)
-    return _kept(rule, script, name, title, safety="safe" if spent else "unsafe")
+    return _kept(rule, script, name, title, safety="safe" if graphs.is_spent(name) else "unsafe")
 
 
 def _kept(rule: Rule, script: Script, kept: ast.expr, title: str, *, safety: str) -> Finding:

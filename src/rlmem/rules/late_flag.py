@@ -10,6 +10,8 @@ import os
 os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
 ```
 
+A function that sets such a variable and starts another program sets it for that one.
+
 Use instead: set it first, before any other import, or in the shell that starts the program.
 
 Fix: unsafe: the line moves before the import.
@@ -44,6 +46,11 @@ FLAGS = {
     "MKL_NUM_THREADS": (_MATH, "info"),
     "OPENBLAS_NUM_THREADS": (_MATH, "info"),
 }
+#: Calls that start another program, with the variables as they are then.
+_STARTS = (
+    "Popen", "run", "call", "check_call", "check_output", "system", "popen", "execv", "execvp", "execl", "execlp", "spawnv",
+    "spawnvp", "spawnl", "spawnlp", "posix_spawn",
+)  # fmt: skip
 #: Read when CUDA is first used, not when torch is imported.
 CUDA_FLAGS = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 
@@ -54,6 +61,8 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         return
     for name, node in _settings(script):
         statement = script.statement_of(node)
+        if _is_for_a_child(script, statement):
+            continue
         if name in FLAGS:
             packages, severity = FLAGS[name]
             late = _import_before(script, statement, packages)
@@ -96,6 +105,15 @@ def _settings(script: Script) -> Iterator[tuple[str, ast.AST]]:
 
 def _is_environ(script: Script, expr: ast.expr) -> bool:
     return script.qualified(expr) == "os.environ" or ast.unparse(expr) in {"os.environ", "environ"}
+
+
+def _is_for_a_child(script: Script, statement: ast.stmt) -> bool:
+    """Whether a function sets the variable and starts a program then, which reads it when it begins."""
+    function = script.function_of(statement)
+    return function is not None and any(
+        script.function_of(call) is function and call.lineno >= statement.lineno
+        for call in script.calls_of(*_STARTS, roots=("subprocess", "os"))
+    )
 
 
 def _import_before(script: Script, statement: ast.stmt, packages: frozenset[str]) -> ast.Import | ast.ImportFrom | None:

@@ -35,6 +35,12 @@ _GATES = re.compile(r"batch|warm|start|learn|min|update|train|thresh|initial|bef
 _LEAST_PARTS = 3
 
 
+#: A comparison with, or a remainder by, what is called a capacity.
+_BOUND = re.compile(
+    r"(<=?|>=?|==|%)\s*self\._?(capacity|max_?(size|len|length|memory)|buffer_size|memory_size|limit)\b"
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
     """One container: where it is made, what it is called, and everything the script does with it."""
@@ -93,12 +99,23 @@ def _memories(script: Script) -> Iterator[Memory]:
             made=assign.value,
             text=text,
             kind=kind,
-            bounded=limit is not None or checked is not None or _emptied(script, text, targets[0], assign),
+            bounded=limit is not None
+            or checked is not None
+            or _is_ring(script, puts, owner)
+            or _emptied(script, text, targets[0], assign),
             capacity=capacity,
             puts=tuple(puts),
             owner=owner,
             draws=tuple(call for call in _draws(script, text) if _same(script, assign, call, text)),
         )
+
+
+def _is_ring(script: Script, puts: list[ast.AST], owner: ast.ClassDef | None) -> bool:
+    """A ring in a list: a place is made with ``append(None)``, or a method compares the length with a capacity."""
+    calls = [put for put in puts if isinstance(put, ast.Call) and put.args]
+    if any(isinstance(call.args[0], ast.Constant) and call.args[0].value is None for call in calls):
+        return True
+    return owner is not None and bool(_BOUND.search(script.segment(owner)))
 
 
 def _kind(script: Script, value: ast.expr) -> str:
@@ -191,12 +208,20 @@ def _emptied(script: Script, text: str, target: ast.expr, made: ast.AST) -> bool
     for assign in script.assigns:
         targets = assign.targets if isinstance(assign, ast.Assign) else [assign.target]
         flat = [part for one in targets for part in (one.elts if isinstance(one, ast.Tuple) else [one])]
-        if assign is not made and assign.value is not None and any(_ends(part, last) for part in flat):
+        again = assign is not made or _is_made_later(script, made, text)
+        if again and assign.value is not None and any(_ends(part, last) for part in flat):
             return True
         sliced = [part for part in flat if isinstance(part, ast.Subscript) and isinstance(part.slice, ast.Slice)]
         if any(_ends(part.value, last) for part in sliced):
             return True
     return any(_deletes(node, last) for node in ast.walk(script.tree) if isinstance(node, ast.Delete))
+
+
+def _is_made_later(script: Script, made: ast.AST, text: str) -> bool:
+    """Whether a method other than the constructor makes an attribute: it starts anew whenever it is called."""
+    method = script.function_of(made)
+    begins = {"__init__", "__new__", "__post_init__"}
+    return text.startswith("self.") and method is not None and getattr(method, "name", "") not in begins
 
 
 def _deletes(node: ast.Delete, last: str) -> bool:

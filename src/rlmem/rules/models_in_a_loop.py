@@ -36,6 +36,7 @@ from rlmem.scripts.training import Model, models
 FEW = 2
 #: More models alive than the ones a program compares side by side.
 ALIVE = 3
+_DEEP = 2
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -98,11 +99,21 @@ def _leaves(loop: ast.AST) -> bool:
     )
 
 
-def _collects(script: Script, scope: ast.AST | None) -> bool:
-    return scope is not None and any(
-        isinstance(node, ast.Call) and leaf(node) == "collect" and "gc" in names_in(node.func)
-        for node in ast.walk(scope)
+def _collects(script: Script, scope: ast.AST | None, depth: int = _DEEP) -> bool:
+    """Whether the cycle collector is called here, or by a function of the file that is called here."""
+    calls = [node for node in ast.walk(scope) if isinstance(node, ast.Call)] if scope is not None else []
+    if any(_is_collection(script, call) for call in calls):
+        return True
+    return depth > 0 and any(
+        _collects(script, function, depth - 1)
+        for function in {script.function_called(call) for call in calls}
+        if function is not None and function is not scope
     )
+
+
+def _is_collection(script: Script, call: ast.Call) -> bool:
+    name = script.called(call)
+    return leaf(call) == "collect" and ("gc" in names_in(call.func) or (name is not None and name.root == "gc"))
 
 
 def _studies(rule: Rule, script: Script, trained: list[Model]) -> Iterator[Finding]:

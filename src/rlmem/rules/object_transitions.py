@@ -23,6 +23,7 @@ over 300,000 transitions of two float32 arrays, an int and a float, CPython 3.11
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
@@ -39,6 +40,10 @@ MANY_ROWS = 50_000
 #: Bytes of a transition's objects beside its numbers; see above.
 OBJECT_BYTES = 290
 _REMEDY = "preallocated arrays written in a ring, or rlmem.buffers.Replay"
+
+
+_CONVOLUTIONS = ("Conv2d", "Conv2D", "Convolution2D", "conv2d", "conv_2d")
+_PICTURES = re.compile(r"atari|\b84, ?84\b|frame_?stack|gr[ae]y_?scale|pixels|planes", re.IGNORECASE)
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -66,7 +71,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
 
 def _convolves(script: Script) -> bool:
     """Whether the network of a script reads images: their pixels are what counts then."""
-    return any(True for _ in script.calls_of("Conv2d", "Conv2D", "Convolution2D"))
+    return any(True for _ in script.calls_of(*_CONVOLUTIONS)) or bool(_PICTURES.search(script.text))
 
 
 def check_live(rule: Rule, found: TreeExplanation) -> Iterator[Finding]:

@@ -13,6 +13,8 @@ for episode in range(10_000):
 
 In a running process, ``rlmem explain`` counts the figures that are open.
 
+TensorBoard's ``add_figure`` closes the figure it is given, and so does ``Figure(fig, close=True)`` of SB3's logger.
+
 Use instead: ``plt.close(fig)`` after saving, or one figure that is cleared and drawn again.
 
 Fix: none.
@@ -123,9 +125,22 @@ def _closed(script: Script, scope: ast.AST) -> bool:
     """Whether a function, or the class around it, closes or clears figures, or shows them and waits."""
     cls = script.class_of(scope) if scope is not script.tree else None
     return any(
-        isinstance(node, ast.Call) and leaf(node) in _CLOSES and _is_figure(script, node)
+        isinstance(node, ast.Call)
+        and ((leaf(node) in _CLOSES and _is_figure(script, node)) or _is_logged_and_closed(script, node))
         for node in ast.walk(cls or scope)
     )
+
+
+def _is_logged_and_closed(script: Script, call: ast.Call) -> bool:
+    """TensorBoard's ``add_figure`` closes what it has drawn unless it is told not to, SB3's ``Figure`` when it is told to."""
+    if leaf(call) == "add_figure":
+        given = script.argument(call, "close", 3)
+        return given is None or script.value(given) is not False
+    name = script.called(call)
+    if leaf(call) != "Figure" or name is None or name.root != "stable_baselines3":
+        return False
+    given = script.argument(call, "close", 1)
+    return given is None or script.value(given) is not False
 
 
 def _is_figure(script: Script, call: ast.Call) -> bool:

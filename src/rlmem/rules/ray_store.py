@@ -22,6 +22,7 @@ Reference: ray-project/ray#49173, #13443, #4877; "Out-of-memory prevention" in R
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
@@ -37,6 +38,11 @@ _THOUGHT = ("num_cpus", "num_gpus", "resources", "runtime_env", "namespace")
 #: What a program does with Ray that fills its store.
 _WORK = ("train", "fit", "learn", "run", "build", "build_algo", "sample", "collect", "remote", "get", "put")
 _LEARNS = ("rllib", "tune", "torchrl", "train", "air", "torch", "tensorflow", "jax", "gymnasium", "gym")
+
+
+_MUCH = re.compile(
+    r"atari|ALE/|NoFrameskip|[Ii]mage|[Cc]nn|conv_filters|num_(rollout_workers|env_runners|workers)|ray\.put"
+)
 
 
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -57,10 +63,15 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         bare = not any(script.argument(call, each) is not None for each in _THOUGHT)
         yield rule.finding(
             "ray.init() may take up to 30 % of the machine's memory for its object store",
-            severity=rule.severity if bare and _learns(script) and _is_program(script, call) else "info",
+            severity=rule.severity if bare and _is_large(script) and _is_program(script, call) else "info",
             place=script.place(call),
             remedy="ray.init(object_store_memory=…): the batches that are under way at once, in bytes",
         )
+
+
+def _is_large(script: Script) -> bool:
+    """Whether the file learns from much: images, or data put into the store; a toy leaves most of the store untouched."""
+    return _learns(script) and bool(_MUCH.search(script.text))
 
 
 def _learns(script: Script) -> bool:

@@ -102,19 +102,8 @@ def _refusal(script: Script, model: Model) -> str | None:
 
 def _handled(script: Script, expr: ast.expr) -> object:
     """Whether a model's ``replay_buffer_kwargs`` leave timeout handling on."""
-    value = script.value(expr)
-    if isinstance(value, dict):
-        return value.get(_TIMEOUTS, True)
-    found = script.definition(expr)
-    if isinstance(found, ast.Dict) and None not in found.keys:
-        for key, item in zip(found.keys, found.values, strict=True):
-            if key is not None and script.value(key) == _TIMEOUTS:
-                return script.value(item)
-        return True
-    if isinstance(found, ast.Call) and isinstance(found.func, ast.Name) and found.func.id == "dict":
-        given = script.argument(found, _TIMEOUTS)
-        return script.value(given) if given is not None else not script.has_unknown_arguments(found) or UNKNOWN
-    return UNKNOWN
+    known = script.meaning.items(expr)
+    return UNKNOWN if known is None else script.value(dict(known)[_TIMEOUTS]) if _TIMEOUTS in dict(known) else True
 
 
 def _spot(script: Script, model: Model) -> ast.AST:

@@ -42,7 +42,7 @@ LONG_STEPS = 50_000
 #: Signs that somebody wants the frames.
 _WANTED = re.compile(
     r"RecordVideo|VecVideoRecorder|VideoRecorder|Video\w*Callback|RenderObservation|PixelObservation|capture_video|"
-    r"FromPixels|HumanRendering|imageio|\.mp4|\.gif|ToyText|RenderCollection|save_video|log_video|wandb\.Video|monitor_gym"
+    r"FromPixels|HumanRendering|imageio|\.mp4|\.gif|ToyText|RenderCollection|save_video|log_video|wandb\.Video|monitor_gym|minigrid|MiniGrid"
 )
 
 
@@ -102,14 +102,19 @@ def _mode(script: Script, call: ast.Call) -> _Mode | None:
     options = script.definition(given) if given is not None else None
     if isinstance(options, ast.Dict):
         for key, item in zip(options.keys, options.values, strict=True):
-            if isinstance(key, ast.Constant) and key.value == "render_mode" and script.value(item) in _MODES:
-                return _Mode(node=item, text=script.value(item))
+            if isinstance(key, ast.Constant) and key.value == "render_mode" and (text := _known(script, item)):
+                return _Mode(node=item, text=text)
     for holder in (call, options):
         for keyword in holder.keywords if isinstance(holder, ast.Call) else ():
-            if keyword.arg == "render_mode" and script.value(keyword.value) in _MODES:
+            if keyword.arg == "render_mode" and (text := _known(script, keyword.value)):
                 edit = script.remove_argument(holder, keyword) if isinstance(holder, ast.Call) else None
-                return _Mode(node=keyword.value, text=script.value(keyword.value), removal=edit)
+                return _Mode(node=keyword.value, text=text, removal=edit)
     return None
+
+
+def _known(script: Script, expr: ast.expr) -> str | None:
+    value = script.value(expr)
+    return value if isinstance(value, str) and value in _MODES else None
 
 
 def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode, *, drawn: bool) -> Finding:
@@ -122,7 +127,7 @@ def _finding(rule: Rule, script: Script, environment: Environment, mode: _Mode, 
     fix = Fix(title="no render_mode", edits=(mode.removal,), safety="unsafe") if mode.removal else None
     return rule.finding(
         f'{count if several else "the training environment"} is built with render_mode="{mode.text}"',
-        severity="warning" if several or drawn else "info",
+        severity="warning" if drawn or (several and (mode.text == "human" or environment.has_workers)) else "info",
         place=script.place(mode.node),
         costs_per="environment",
         remedy="no render_mode for training; another environment for watching or recording",

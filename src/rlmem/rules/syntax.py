@@ -107,7 +107,11 @@ def rounds(script: Script, loop: ast.AST | None) -> int | None:
     if not isinstance(loop, (ast.For, ast.AsyncFor)):
         return None
     over = loop.iter
-    if isinstance(over, ast.Call) and leaf(over) in {"enumerate", "tqdm", "trange", "reversed", "sorted"} and over.args:
+    if (
+        isinstance(over, ast.Call)
+        and leaf(over) in {"enumerate", "tqdm", "trange", "track", "reversed", "sorted"}
+        and over.args
+    ):
         if leaf(over) == "trange":
             return number(script, over.args[0])
         over = over.args[0]

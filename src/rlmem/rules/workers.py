@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from functools import cache
+from itertools import takewhile
 
 from rlmem.model.constants import Constants
 from rlmem.rules.syntax import names_in
@@ -25,8 +26,31 @@ def with_workers(script: Script) -> tuple[Environment, ...]:
 
 
 def is_guarded(script: Script, node: ast.AST) -> bool:
-    """Whether a node is under ``if __name__ == "__main__":``."""
-    return any(isinstance(above, ast.If) and "__name__" in names_in(above.test) for above in script.ancestors(node))
+    """Whether a node is under ``if __name__ == "__main__":`` or behind ``if __name__ != "__main__": raise SystemExit``."""
+    top = node
+    for above in script.ancestors(node):
+        if isinstance(above, ast.If) and ("__name__" in names_in(above.test) or _never(script, above, top)):
+            return True
+        top = above if above is not script.tree else top
+    return any(
+        isinstance(each, ast.If) and "__name__" in names_in(each.test) and _leaves(script, each.body[-1])
+        for each in takewhile(lambda each: each is not top, script.tree.body)
+    )
+
+
+def _never(script: Script, above: ast.If, below: ast.AST) -> bool:
+    """Whether a statement is in the branch of ``if False:``."""
+    if not isinstance(above.test, ast.Constant):
+        return False
+    return below in (above.orelse if above.test.value else above.body)
+
+
+def _leaves(script: Script, statement: ast.stmt) -> bool:
+    """Whether a statement ends the program, or the import."""
+    if isinstance(statement, ast.Raise):
+        return True
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(call, ast.Call) and script.qualified(call.func) in {"sys.exit", "os._exit", "exit", "quit"}
 
 
 def runs_in_program(script: Script, node: ast.AST, depth: int = _DEEP) -> bool:
