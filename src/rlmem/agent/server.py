@@ -73,6 +73,10 @@ def start():
             continue
     if ear is None:
         return False
+    # What the thread will need is imported before there is a thread: a program that forks in the middle of an import has
+    # children in which that module can never be imported.
+    from . import models, walk  # noqa: F401
+
     _state.update(pid=os.getpid(), socket=ear, path=path, identity=identity(ear))
     threading.Thread(target=listen, args=(ear,), name="rlmem-agent", daemon=True).start()
     if not _state["hooked"]:
@@ -122,12 +126,15 @@ def stop():
 
 
 def forked():
-    """A child has a number of its own: close the parent's socket and open one."""
-    from . import mainthread
+    """A child has a number of its own: close the parent's socket and open one.
 
+    Nothing is imported here: a module that another thread was just importing stays locked in the child for ever.
+    """
     ear = _state["socket"]
     try:
-        mainthread.reset()
+        mainthread = sys.modules.get(__package__ + ".mainthread")
+        if hasattr(mainthread, "reset"):
+            mainthread.reset()
         if ear is not None:
             if is_ours(ear):
                 ear.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import signal
 import subprocess
@@ -115,3 +116,10 @@ def test_the_signals_of_this_process_are_as_they_were() -> None:
     before = signal.getsignal(signal.SIGINT)
     from_a_thread(lambda: mainthread.call(os.getpid, 5))
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_nothing_is_imported_between_a_fork_and_the_program() -> None:
+    """A module that the agent's thread was importing when the program forked stays locked in the child for ever."""
+    source = (Path(__file__).parents[3] / "src" / "rlmem" / "agent" / "server.py").read_text(encoding="utf-8")
+    (forked,) = [node for node in ast.parse(source).body if isinstance(node, ast.FunctionDef) and node.name == "forked"]
+    assert not [node for node in ast.walk(forked) if isinstance(node, (ast.Import, ast.ImportFrom))]
