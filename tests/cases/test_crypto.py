@@ -131,6 +131,7 @@ def test_the_planted_leak_is_called_a_leak_and_its_list_is_named() -> None:
     assert verdict.culprit.endswith(".episode_infos")
 
 
+@pytest.mark.long
 def test_the_same_run_without_the_leak_is_not_called_leaking() -> None:
     verdict = watched(most=130)
     assert verdict.state in ("normal", "filling"), verdict.reasons

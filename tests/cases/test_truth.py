@@ -151,7 +151,7 @@ def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
         pytest.param((), id="as assessed"),
         pytest.param(("history=100",), id="short history", marks=pytest.mark.long),
         pytest.param(("rollout.keeps_graph=false",), id="no_grad", marks=pytest.mark.long),
-        pytest.param(("batch_size=2048",), id="minibatches"),
+        pytest.param(("batch_size=2048",), id="minibatches", marks=pytest.mark.long),
     ],
 )
 def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...]) -> None:
