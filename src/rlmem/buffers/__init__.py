@@ -13,11 +13,12 @@ from rlmem.errors import AnalysisError
 
 if TYPE_CHECKING:
     from rlmem.buffers.replay import Replay as Replay
+    from rlmem.buffers.window import WindowRollout as WindowRollout
 
 #: Each name and the module that has it, imported when it is first asked for.
-_NAMES = {"Replay": "replay"}
-#: What that module needs; all of it comes with one extra.
-_NEEDED = ("llvmlite", "numba", "numpy")
+_NAMES = {"Replay": "replay", "WindowRollout": "window"}
+#: What those modules need, and how to get it: all but torch comes with one extra.
+_NEEDED = dict.fromkeys(("llvmlite", "numba", "numpy"), "pip install 'rlmem[buffers]'") | {"torch": "pip install torch"}
 
 __all__ = tuple(_NAMES)
 
@@ -31,4 +32,4 @@ def __getattr__(name: str) -> Any:
         package = (problem.name or "").split(".")[0]
         if package not in _NEEDED:
             raise
-        raise AnalysisError(f"{name} needs {package}: pip install 'rlmem[buffers]'") from problem
+        raise AnalysisError(f"{name} needs {package}: {_NEEDED[package]}") from problem
