@@ -1,4 +1,4 @@
-"""Writes the generated tables inside hand-written pages again: constants in model.md, fields in run-file.md.
+"""Writes the generated tables inside hand-written pages again: constants in model.md, fields in run-file.md, plans in swarm.md.
 
 Run ``python docs/tables.py`` (``make docs``). A table stands between ``<!-- table: NAME -->`` and ``<!-- end -->``.
 """
@@ -9,9 +9,15 @@ import re
 from pathlib import Path
 
 from rlmem.fields import FIELDS
+from rlmem.frameworks.stacks import STACKS, materialised
 from rlmem.model.constants import REFERENCE, TABLE
+from rlmem.plan import Budget
+from rlmem.planner import Planner
+from rlmem.sources import load
+from rlmem.units import format_size
 
 HERE = Path(__file__).parent
+SWARMS = (1_000, 20_000, 100_000, 1_000_000, 10_000_000)
 
 
 def constants() -> list[str]:
@@ -32,8 +38,33 @@ def fields() -> list[str]:
     return lines
 
 
-TABLES = {"constants": constants, "fields": fields}
-PAGES = ("model.md", "run-file.md")
+def swarm() -> list[str]:
+    """The drone swarm's peaks, as assessed and with its stream kept once."""
+    planner = Planner(Budget(name="no limit"))
+    lines = ["| agents | as assessed | `storage=stream` |", "| ---: | ---: | ---: |"]
+    for agents in SWARMS:
+        sets = [f"agents={agents}"]
+        tops = [
+            planner.plan(load("drone-swarm", [*sets, *more]), findings=False).top("ram")
+            for more in ((), ("storage=stream",))
+        ]
+        lines.append(f"| {agents:,} | {' | '.join(format_size(top.expected_bytes) for top in tops if top)} |")
+    return lines
+
+
+def stacks() -> list[str]:
+    """What other stacks hold of a million drones' observations."""
+    spec = load("drone-swarm", ["agents=1000000"])
+    lines = ["| stack | whole rollouts held at once | observations |", "| --- | ---: | ---: |"]
+    for stack in STACKS:
+        more = "≥ " if stack.at_least else ""
+        size = format_size(stack.factor * materialised(spec).value)
+        lines.append(f"| {stack.name} {stack.version} | {more}{stack.factor} | {more}{size} |")
+    return lines
+
+
+TABLES = {"constants": constants, "fields": fields, "swarm": swarm, "stacks": stacks}
+PAGES = ("model.md", "run-file.md", "swarm.md")
 
 
 def rewritten(text: str) -> str:

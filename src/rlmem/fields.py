@@ -85,6 +85,41 @@ FIELDS: tuple[Field, ...] = (
         "How minibatches are drawn from a rollout.",
         choices=("shuffled", "with-replacement"),
     ),
+    _field(
+        "rollout.dtype",
+        "choice",
+        "What the samples of a stream are kept in (storage=stream in a loop of your own); unset, what the window has. "
+        "16 bits round them.",
+        choices=("float32", "float16", "int16"),
+    ),
+    _field(
+        "rollout.derived",
+        "count",
+        "Values of a window's sample that follow from the actions, so that a stream need not keep them.",
+        minimum=0,
+    ),
+    _field(
+        "rollout.extra",
+        "choice",
+        "What a stream keeps of the values beside a window: those of every step, one of an episode, or none, because the "
+        "environment has them.",
+        choices=("steps", "episode", "none"),
+    ),
+    _field(
+        "rollout.carries_history",
+        "flag",
+        "A window goes on over a reset, so that a stream begins with the one before it; otherwise it begins with zeros.",
+    ),
+    _field(
+        "rollout.in_place_returns",
+        "flag",
+        "Returns are written over rewards and advantages over values, instead of into arrays of their own.",
+    ),
+    _field(
+        "rollout.resimulated",
+        "flag",
+        "A stream is not kept at all: the environment is run again from the actions, a chunk of agents at a time.",
+    ),
     _field("network.extractor", "layers", "Feature layers: a list, or one list per observation key, or a preset name."),
     _field("network.fusion", "layers", "Layers after the features of all keys are concatenated."),
     _field("network.features_dim", "count", "Width of the last extractor layer."),
@@ -97,6 +132,17 @@ FIELDS: tuple[Field, ...] = (
     _field("network.lstm_layers", "count", "Stacked LSTM layers."),
     _field("network.critic_lstm", "flag", "The critic has an LSTM of its own."),
     _field("network.modules", "modules", "Named layer lists for a loop of your own: actor, critic, encoder, …"),
+    _field(
+        "network.encoding",
+        "choice",
+        "How the windows of a stream reach an encoder: each by itself, or one pass of its convolutions over the stream.",
+        choices=("window", "sequence"),
+    ),
+    _field(
+        "network.decoded_steps",
+        "count",
+        "Steps of a rollout whose windows an autoencoder learns from (storage=stream); unset means all.",
+    ),
     _field("normalize_images", "flag", "uint8 images are converted to float and divided by 255 on the learner."),
     _field("vec_normalize", "flag", "Observations are normalised by a vector-env wrapper."),
     _field("optimizer", "choice", "Optimizer.", choices=("adam", "adamw", "rmsprop", "sgd", "sgd-momentum")),
@@ -104,6 +150,11 @@ FIELDS: tuple[Field, ...] = (
     _field("device", "choice", "Where the learner runs.", choices=("cpu", "cuda")),
     _field("threads", "count", "Threads of the main process."),
     _field("env.state", "arrays", "Arrays one agent's environment holds: name to shape and dtype, or a size."),
+    _field(
+        "env.stream_state",
+        "arrays",
+        "Arrays it holds with storage=stream, where the store has the window; unset, env.state without what is like the observation.",
+    ),
     _field("env.bytes", "size", "Further bytes one environment holds (emulator, simulator).", minimum=0),
     _field("env.imports", "texts", "Packages an environment imports."),
     _field("env.shared_memory", "flag", "Workers hand observations over in shared memory instead of pipes."),

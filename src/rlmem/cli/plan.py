@@ -23,6 +23,11 @@ if TYPE_CHECKING:
 @click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
 @click.option("--save", is_flag=True, help="Keep the plan in the store ('rlmem runs').")
 @click.option("--why", metavar="COMPONENT", help="Show a component's formula and the origin of every value in it.")
+@click.option(
+    "--stacks",
+    is_flag=True,
+    help="Instead of the plan: what rsl_rl, rl_games, Brax and others would hold of the same rollout's observations.",
+)
 @output_options
 def command(
     target: str,
@@ -36,6 +41,7 @@ def command(
     cap: str | None,
     save: bool,
     why: str | None,
+    stacks: bool,
     as_json: bool,
     format_: str | None,
     output: Path | None,
@@ -56,6 +62,8 @@ def command(
       rlmem plan zoo:sac/HalfCheetah-v4 --json
       rlmem plan pyboy-ppo --ram 32GB --vram 16GB --set n_envs=4 --set framework.version=2.3.2
       rlmem plan pidog-sac --why replay.observations
+      rlmem plan drone-swarm --set agents=1M --set storage=stream --ram 16GB
+      rlmem plan drone-swarm --set agents=1M --stacks
 
     Exits 1 when the run does not fit, or will not work as described (a finding of severity error); 3 when a script could
     not be taken as far as a plan.
@@ -67,6 +75,9 @@ def command(
     from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
+    if stacks:
+        emit(_stacks(target, sets, (ram, vram, machine, python), why, wanted, output), output)
+        return 0
     if is_runnable(target):
         plan = _from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
     else:
@@ -79,6 +90,26 @@ def command(
         _keep(document)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
     return plan.exit_code
+
+
+def _stacks(
+    target: str,
+    sets: tuple[str, ...],
+    machine_options: tuple[str | None, str | None, str | None, str | None],
+    why: str | None,
+    wanted: str,
+    output: Path | None,
+) -> str:
+    from rlmem.report.render import render_view
+    from rlmem.report.stacks import stacks_document, stacks_view
+    from rlmem.sources import load
+    from rlmem.trace.target import is_runnable
+
+    if is_runnable(target):
+        raise UsageError(f"{target}: --stacks is for described runs, a preset or a run file")
+    if why:
+        raise UsageError("--stacks and --why contradict each other; use one")
+    return render_view(stacks_document(load(target, sets), make_planner(*machine_options)), stacks_view, wanted, output)
 
 
 def _from_dry_run(

@@ -2,7 +2,8 @@
 
 The rollout holds whole windows. As the run was first written, observations are cloned into a list and stacked, the
 graph of every collection step is kept, and the update is one batch over all steps of all agents; each of these is a
-field of the description, so that a plan can be made with and without it.
+field of the description, so that a plan can be made with and without it. With ``storage=stream`` it is the small version of the
+same run (:mod:`rlmem.frameworks.stream`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from math import prod
 
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
+from rlmem.frameworks.chunks import Chunks
+from rlmem.frameworks.stream import FIELDS, is_stream, notes, resolve_stream, stream_arrays
 from rlmem.layers import Chain, Layer, infer, parse_layers
 from rlmem.model.autograd import Pass, saved_floats
 from rlmem.model.constants import Constants
@@ -40,15 +43,17 @@ def resolve(spec: RunSpec) -> RunSpec:
             "precision": "float32",
             "optimizer": "adam",
             "storage": "plain",
-            "rollout.store": "array",
-            "rollout.keeps_graph": False,
         },
         "swarm default",
     )
-    if not isinstance(spec.observation, Window):
+    window = spec.observation
+    if not isinstance(window, Window):
         raise SpecError(
             "observation.type", "a swarm observes a window; describe it with type: window and history: LENGTH"
         )
+    # Without a stream, what a description says about it has no meaning.
+    spec = resolve_stream(spec, window) if is_stream(spec) else spec.having(dict.fromkeys(FIELDS), "")
+    spec = spec.filled({"rollout.store": "array", "rollout.keeps_graph": False}, "swarm default")
     samples = spec.count("n_steps") * spec.count("n_envs") * spec.count("agents")
     return spec.filled({"batch_size": samples}, "swarm default: one batch over all steps of all agents")
 
@@ -112,6 +117,8 @@ class Swarm(Rehearsal):
         self.samples = spec.q("n_steps") * spec.q("agents")
         if spec.count("n_envs") > 1:
             self.samples = self.samples * spec.q("n_envs")
+        self.streams = is_stream(spec)
+        self.chunks = Chunks(spec, self.window, self.chains, self.autograd) if self.streams else None
 
     def kernels(self) -> str:
         """One-dimensional convolutions."""
@@ -123,39 +130,25 @@ class Swarm(Rehearsal):
 
     def build_stores(self) -> None:
         """Whole windows, or the stream once; actions and scalars beside them."""
-        dtype = self.window.dtype
-        if self.spec.get("storage") == "stream":
-            length = self.spec.count("n_steps") * self.window.step + self.window.length
-            agents = self.spec.q("agents") * self.spec.q("n_envs")
-            arrays = [
-                Array(
-                    name="stream",
-                    rows=agents,
-                    row_values=length * self.window.sample,
-                    dtype=dtype,
-                    why=f"(n_steps × {self.window.step} + {self.window.length}) × {self.window.sample}",
-                ),
-                Array(
-                    name="extra", rows=self.samples, row_values=self.window.extra, dtype=dtype, why="beside the window"
-                ),
-            ]
+        self.graph: list[Block] = []
+        actions = self.chains["policy"].out_floats
+        if self.streams:
+            arrays = stream_arrays(self.spec, self.window, actions, self.samples)
         else:
             floats = self.window.length * self.window.sample + self.window.extra
             how = "cloned into a list" if self._listed else "one tensor"
-            arrays = [Array(name="observations", rows=self.samples, row_values=floats, dtype=dtype, why=how)]
-        actions = self.chains["policy"].out_floats
-        arrays.append(Array(name="actions", rows=self.samples, row_values=actions, dtype="float32", why="action space"))
-        arrays.append(
-            Array(
-                name="scalars",
-                rows=self.samples,
-                row_values=SCALARS,
-                dtype="float32",
-                why="reward, value, log-probability",
+            kept = (
+                ("observations", floats, self.window.dtype, how),
+                ("actions", actions, "float32", "action space"),
+                ("scalars", SCALARS, "float32", "reward, value, log-probability"),
             )
-        )
-        self.stores.append(Store(self.tape, "rollout", arrays, device=self.device, lazy=self.device == "ram"))
-        self.graph: list[Block] = []
+            arrays = [
+                Array(name=name, rows=self.samples, row_values=values, dtype=dtype, why=why)
+                for name, values, dtype, why in kept
+            ]
+        # torch.zeros, which a stream's store is made with, writes its zeros.
+        lazy = self.device == "ram" and not self.streams
+        self.stores.append(Store(self.tape, "rollout", arrays, device=self.device, lazy=lazy))
 
     @property
     def _listed(self) -> bool:
@@ -164,6 +157,9 @@ class Swarm(Rehearsal):
     def collect(self) -> None:
         """One forward pass a step; with gradients on, what each pass saves stays until the update is over."""
         super().collect()
+        if self.chunks is not None:
+            self.chunks.collect()
+            return
         agents = self.spec.q("agents") * self.spec.q("n_envs")
         step = [self.autograd.forward(self.chains["encoder"], agents, grad=False)]
         self._drop(step)
@@ -176,20 +172,39 @@ class Swarm(Rehearsal):
 
     def update(self) -> None:
         """Stack, prepare, then one batch or minibatches through autoencoder and policy."""
+        if self.chunks is not None:
+            self._update_chunks(self.chunks)
+            return
         held = [self.tape.alloc("rollout.returns", PREPARED * self.samples * 4, device=self.device)]
-        if self._listed and self.spec.get("storage") != "stream":
+        if self._listed:
             held.append(self.stores[0].copy("observations", "rollout.stacked"))
             held.append(self.stores[0].copy("actions", "rollout.stacked"))
         batch = self.batch()
         whole = batch.value >= self.samples.value
         batch = self.samples if whole else batch
-        if not whole or self.spec.get("storage") == "stream":
+        if not whole:
             floats = self.window.length * self.window.sample + self.window.extra + 2 * SCALARS + 1
             row = Quantity.of(floats, "gathered values", "observation, action, scalars")
             held.append(self.tape.alloc("batch.device", batch * row * DTYPES["float32"], device=self.device))
         self._learn(batch)
         self.tape.free(*held, *self.graph)
         self.graph = []
+
+    def _update_chunks(self, chunks: Chunks) -> None:
+        """Returns and advantages, then a chunk of agents; gradients add up until the optimizers' steps."""
+        held = []
+        if not self.spec.flag("rollout.in_place_returns"):
+            held.append(self.tape.alloc("rollout.returns", PREPARED * self.samples * 4, device=self.device))
+        for network in (self.policy, self.autoencoder):
+            self.learner.zero_grad(network)
+            created = [
+                self.autograd.gradient(op) for chain in network.chains.values() for op in chain.ops if op.parameters
+            ]
+            self.learner.keep_gradients(network, created)
+        chunks.learn()
+        self.learner.step(self.policy)
+        self.learner.step(self.autoencoder)
+        self.tape.free(*held)
 
     def _learn(self, batch: Quantity) -> None:
         autoencoder = [self.autograd.forward(self.chains[name], batch, grad=True) for name in ("encoder", "decoder")]
@@ -219,4 +234,4 @@ def _saved(chain: Chain) -> int:
     return own + (0 if chain.ops[-1].kind.saves_output else chain.out_floats)
 
 
-ADAPTER = Adapter(name="swarm", algorithms=("ppo",), on_policy=("ppo",), resolve=resolve, rehearsal=Swarm)
+ADAPTER = Adapter(name="swarm", algorithms=("ppo",), on_policy=("ppo",), resolve=resolve, rehearsal=Swarm, notes=notes)

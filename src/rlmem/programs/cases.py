@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -13,11 +13,14 @@ from rlmem.frameworks import find_adapter, resolve
 from rlmem.frameworks.cleanrl import place
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.networks import PRESETS, extractor
+from rlmem.frameworks.stream import is_stream
 from rlmem.frameworks.swarm import chains
 from rlmem.layers import Chain
 from rlmem.model.workers import env_state
 from rlmem.spaces import Box, DictSpace, Discrete, Space, TupleSpace, Window, describe_space, leaves
 from rlmem.spec import RunSpec
+from rlmem.swarm.settings import Settings
+from rlmem.swarm.spec import swarm_settings
 
 FOLDER = Path(__file__).parent
 #: Passes over a rollout and gradient steps that a measurement runs: memory does not depend on more of them. CrossQ and
@@ -60,7 +63,8 @@ def make_case(spec: RunSpec, updates: int | None = None) -> Case:
     name = find_adapter(spec).name
     resolved = resolve(spec)
     _refuse(spec, "precision", ("float32",), f"rlmem's {name} program computes in float32")
-    stores = ("plain", "compact", "frames-once") if name == "sb3" else ("plain",)
+    stores: tuple[str, ...] = ("plain", "compact", "frames-once") if name == "sb3" else ("plain",)
+    stores = ("plain", "stream", "compact", "frames-once") if name == "swarm" else stores
     _refuse(spec, "storage", stores, f"rlmem's {name} program stores what the framework stores")
     _refuse(spec, "codec", ("none",), "what a codec saves depends on data that a description does not have")
     make, packages = PROGRAMS[name]
@@ -70,6 +74,7 @@ def make_case(spec: RunSpec, updates: int | None = None) -> Case:
         key = "updates" if name in ("sb3", "cleanrl") else "iterations"
         body[key] = max(updates, 1) if on_policy or name != "sb3" else max(updates, 2)
     packages = (*packages, "rlmem", "numba") if body.get("compact") else packages
+    packages = (*packages, "rlmem") if body.get("settings") else packages
     contrib = ("sb3_contrib",) if name == "sb3" and resolved.text("algorithm") in _contrib() else ()
     return Case(program=f"{name}_run.py", body=body, packages=(*packages, *contrib), notes=tuple(notes))
 
@@ -234,7 +239,15 @@ def swarm_case(spec: RunSpec) -> dict[str, Any]:
     return _swarm(spec, resolve(spec))[0]
 
 
+def settings_case(settings: Settings) -> Case:
+    """A run of the drones' own code, on any rung."""
+    return Case(program="swarm_run.py", body={"settings": asdict(settings)}, packages=("torch", "rlmem"))
+
+
 def _swarm(spec: RunSpec, resolved: RunSpec) -> tuple[dict[str, Any], list[str]]:
+    if is_stream(resolved):
+        around = {"threads": spec.get("threads"), "imports": list(spec.get("env.imports", ()))}
+        return {"settings": asdict(swarm_settings(spec)), **around}, []
     window = resolved.window
     assert window is not None  # resolve() has refused anything else
     if window.dtype != "float32":

@@ -1,6 +1,6 @@
 """A described swarm, for real: PPO with an autoencoder over a sliding history, all agents in one vectorised environment.
 
-Stand-alone (numpy, torch). The defaults are the ``drone-swarm`` reference run as it was first written: the rollout runs
+Stand-alone (numpy, torch), unless ``settings`` are given: then the drones' own code in ``rlmem.swarm`` runs. The defaults are the ``drone-swarm`` reference run as it was first written: the rollout runs
 with gradients on, observations are cloned into a list and stacked, and the update is one batch over all steps of all
 agents. Case keys are in DEFAULTS:
 
@@ -10,8 +10,10 @@ agents. Case keys are in DEFAULTS:
     batch         minibatch size, or null for one batch;  epochs, iterations
     imu_history   the redundant history array of the first version;  state_bytes  further bytes per agent
     threads, imports, device, optimizer, seed
+    settings      of ``rlmem.swarm``, in place of all of the above but iterations, threads and imports
 """
 
+import os
 import sys
 
 import program_kit as kit
@@ -36,6 +38,7 @@ DEFAULTS = {
     "device": "cpu",
     "optimizer": "adam",
     "seed": 0,
+    "settings": None,
 }
 #: Control steps of 0.1 s in ten substeps, six IMU values each, four targets: what the physics below is written for.
 DRONES = (6, 4, 10)
@@ -46,9 +49,9 @@ def make_env(case):
     """The drones, or an environment of other shapes that observes noise."""
     import numpy as np
 
-    drones = (case["sample"], case["extra"], case["step"]) == DRONES
     n, history, sample, new = case["agents"], case["history"], case["sample"], case["step"]
     stream = history * sample
+    drones = (sample, case["extra"], new) == DRONES
 
     class Swarm:
         """Arrays of N agents; each step appends ``step`` samples to every window and shifts the rest left."""
@@ -59,31 +62,37 @@ def make_env(case):
             self.observations = np.zeros((n, stream + case["extra"]), f)
             self.pos_history = np.zeros((n, 100, 3), f)
             self.imu_history = np.zeros((n, history, sample), f) if case["imu_history"] else None
-            self.pos, self.vel, self.ang, self.rates = (np.zeros((n, 3), f) for _ in range(4))
-            self.mass, self.drag, self.thrust, self.reward = (np.zeros(n, f) for _ in range(4))
             self.count = np.zeros((n, 2), np.int32)
             self.agent_rng = np.zeros((n, 2), np.uint32)
             self.held = np.ones((n, case["state_bytes"]), np.uint8)
+            if drones:
+                reference = os.path.join(os.path.dirname(kit.HERE), "swarm", "reference.py")
+                flown = kit.load_by_path("rlmem_drones", reference)
+                self.drones = flown.Drones(n, targets=self.observations[:, stream:])
+                self.scalars = [v for k, v in vars(self.drones).items() if k != "targets"]
+            else:
+                self.drones, self.scalars = None, [np.zeros((n, 16), f)]
             self.reset()
 
         def nbytes(self):
-            return sum(v.nbytes for v in vars(self).values() if isinstance(v, np.ndarray))
+            own = [v for v in vars(self).values() if isinstance(v, np.ndarray)]
+            return sum(v.nbytes for v in own + self.scalars)
 
         def reset(self):
-            for array in (self.vel, self.ang, self.rates, self.observations, self.pos_history, self.count):
+            for array in (self.observations, self.pos_history, self.count):
                 array[:] = 0
             if self.imu_history is not None:
                 self.imu_history[:] = 0
-            self.pos[:] = (0, 0, 10)
-            for array, low, high in ((self.mass, 0.5, 1.5), (self.drag, 0.05, 0.15), (self.thrust, 0.8, 1.2)):
-                array[:] = self.rng.uniform(low, high, n)
-            pick = self.rng.integers(0, 10, n)  # 0, 1: hover; 2..9: ±1 on vx, vy, vz, yaw rate
-            if drones:
-                rows = np.nonzero(pick >= 2)[0]
-                self.observations[rows, stream + (pick[rows] - 2) // 2] = 1 - 2 * ((pick[rows] - 2) % 2)
+            if self.drones is not None:
+                self.drones.reset(self.rng)
 
         def step(self, action):
-            new_samples = self.fly(action) if drones else self.rng.standard_normal((n, new, sample), np.float32)
+            if self.drones is not None:
+                new_samples, reward = self.drones.step(action)
+                pos = self.drones.pos
+            else:
+                new_samples, reward = self.rng.standard_normal((n, new, sample), np.float32), self.scalars[0][:, 0]
+                pos = self.scalars[0][:, 1:4]
             if self.imu_history is not None:
                 self.imu_history[:, :-new] = self.imu_history[:, new:].copy()
                 self.imu_history[:, -new:] = new_samples[:, -history:]
@@ -92,47 +101,9 @@ def make_env(case):
                 kept = max(stream - new * sample, 0)
                 self.observations[:, :kept] = self.observations[:, stream - kept : stream].copy()
                 self.observations[:, kept:stream] = new_samples.reshape(n, -1)[:, -(stream - kept) :]
-            self.pos_history[:, int(self.count[0, 0]) % 100] = self.pos
+            self.pos_history[:, int(self.count[0, 0]) % 100] = pos
             self.count += 1
-            return self.reward
-
-        def fly(self, action):
-            dt, samples = np.float32(0.01), np.empty((n, new, sample), np.float32)
-            self.rates[:] = action[:, 1:4]
-            for k in range(new):
-                self.ang += self.rates * dt
-                rot = self.rotation()
-                push = action[:, :1] * 20 * self.thrust[:, None] / self.mass[:, None]
-                acc = rot[:, :, 2] * push - self.drag[:, None] * self.vel
-                samples[:, k, :3] = np.einsum("nji,nj->ni", rot, acc)
-                samples[:, k, 3:] = self.rates
-                acc[:, 2] -= 9.81
-                self.vel += acc * dt
-                self.pos += self.vel * dt
-                ground = 5 * np.sin(0.1 * self.pos[:, 0]) * np.cos(0.1 * self.pos[:, 1])
-                hit = self.pos[:, 2] < ground
-                self.pos[hit, 2] = ground[hit]
-                self.vel[hit] = 0
-            target = self.observations[:, stream:]
-            body = np.einsum("nji,nj->ni", rot, self.vel)
-            roll, pitch = self.ang[:, 0], self.ang[:, 1]
-            self.reward[:] = (
-                np.exp(-2 * ((body - target[:, :3]) ** 2).sum(1))
-                + 0.5 * np.exp(-2 * (self.rates[:, 2] - target[:, 3]) ** 2)
-                - 0.01 * (roll**2 + pitch**2)
-                - 0.1 * ((abs(roll) > 1) | (abs(pitch) > 1))
-                + 0.1
-            )
-            return samples
-
-        def rotation(self):
-            (cr, cp, cy), (sr, sp, sy) = np.cos(self.ang.T), np.sin(self.ang.T)
-            rows = [
-                np.stack([cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr], -1),
-                np.stack([sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr], -1),
-                np.stack([-sp, cp * sr, cp * cr], -1),
-            ]
-            return np.stack(rows, 1).astype(np.float32)
+            return reward
 
     return Swarm()
 
@@ -240,8 +211,62 @@ def update(case, nets, data):
     return observations
 
 
+def run_settings(case):
+    """A run of ``rlmem.swarm``, phase by phase."""
+    phases = kit.Phases()
+    with phases("import"):
+        import torch  # noqa: F401  # first, as elsewhere
+
+        from rlmem.swarm.run import SwarmRun
+        from rlmem.swarm.settings import Settings
+
+        notes = kit.prepare(case, phases)
+    sizes = {}
+
+    def switch(name):
+        if phases.name in ("collect", "update"):
+            sizes.update(kept_sizes(swarm))
+            phases.__exit__(None, None, None)
+        phases(name)
+        if name:
+            phases.__enter__()
+
+    with phases("build"):
+        kit.choose_device(case["settings"]["device"])
+        swarm = SwarmRun(Settings(**case["settings"]), watch=switch)
+    for _ in range(case["iterations"]):
+        swarm.iterate()
+        switch(None)
+    sizes["learner.parameters"] = kit.module_bytes(swarm.nets.modules)
+    sizes["learner.gradients"] = kit.gradient_bytes(swarm.nets.modules)
+    sizes["learner.optimizer"] = kit.state_bytes(swarm.nets.optimizers)
+    sizes.update(kit.cuda_peaks())
+    return answer(case, sizes, phases, notes)
+
+
+def kept_sizes(swarm):
+    """Arrays of the environment and of the rollout, by name."""
+    kept, sizes = swarm.kept, {"workers.env-state": swarm.drones.nbytes}
+
+    def nbytes(*tensors):
+        return sum(t.numel() * t.element_size() for t in tensors)
+
+    if hasattr(kept, "positions"):
+        sizes["workers.env-state"] += nbytes(kept.observations, kept.positions)
+        held = kept.listed if kept.array is None else [kept.array]
+        if held:  # a list is gone after the update
+            sizes["rollout.observations"] = nbytes(*held)
+    elif kept.store is not None:
+        sizes["rollout.stream"] = nbytes(kept.store.samples)
+    sizes["rollout.actions"] = nbytes(kept.actions)
+    sizes["rollout.scalars"] = nbytes(kept.log_probs, kept.rewards, kept.values)
+    return sizes
+
+
 def run(case):
     """All phases of the run."""
+    if case["settings"]:
+        return run_settings(case)
     phases = kit.Phases()
     with phases("import"):
         import numpy as np  # noqa: F401  # part of what such a process imports
@@ -272,6 +297,11 @@ def run(case):
     sizes["learner.gradients"] = kit.gradient_bytes(nets.modules)
     sizes["learner.optimizer"] = kit.state_bytes(nets.optimizers)
     sizes.update(kit.cuda_peaks())
+    return answer(case, sizes, phases, notes)
+
+
+def answer(case, sizes, phases, notes):
+    """What the program says."""
     return {
         "case": case,
         "parameters": sizes["learner.parameters"] // 4,

@@ -12,17 +12,17 @@ from rlmem.capacity import largest
 from rlmem.errors import SpecError
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
+from rlmem.frameworks.stream import is_stream
 from rlmem.remedies.base import Change, Question
 from rlmem.rules import find_rule, once
 from rlmem.rules.base import Context
 from rlmem.rules.knobs import rounded_down
+from rlmem.rules.materialised_history import OWN_LOOPS, WINDOWS
 from rlmem.schedule import schedule
 from rlmem.spaces import DictSpace
 from rlmem.units import MIB, format_count, format_size
 
 Finder = Callable[[Question], Change | None]
-#: Frameworks whose update is the user's own code, where gradients can be accumulated.
-OWN_LOOPS = ("cleanrl", "swarm")
 #: A knob is not turned below this share of what it was: that would be another run.
 LEAST_SHARE = 1 / 1000
 #: A spill budget is rounded down to this.
@@ -63,12 +63,43 @@ def compact_store(question: Question) -> Change | None:
 
 
 def once_by_hand(question: Question) -> Change | None:
-    """The same where no buffer of rlmem's fits in: the program has to do it."""
-    if once.swap_for(question.context) is not None:
+    """The same in a loop of one's own, which has to be changed by hand: nothing else of the run changes with it.
+
+    A description may say that its stream takes fewer bits, or how it is encoded, and a stream goes through the network in chunks
+    where nothing is said about batches: none of this is a part of this step.
+    """
+    context = question.context
+    spec, values = context.spec, _once(context) if once.swap_for(context) is None else None
+    if not values:
         return None
-    values = _once(question.context)
-    return (
-        Change(values=values, how="store the stream once and cut windows out of it per minibatch") if values else None
+    if spec.text("framework.name") not in OWN_LOOPS or spec.window is None:
+        return Change(values=values, how="store every frame once and put stacks together per minibatch")
+    if spec.text("framework.name") == "swarm":
+        if "batch_size" not in context.asked:
+            values["batch_size"] = spec.get("batch_size")
+        if context.asked.get("rollout.dtype", spec.window.dtype) != spec.window.dtype:
+            values["rollout.dtype"] = spec.window.dtype
+        if context.asked.get("network.encoding", "window") != "window":
+            values["network.encoding"] = "window"
+    return Change(values=values, how=WINDOWS.sentence)
+
+
+def half_stream(question: Question) -> Change | None:
+    """Two bytes a value of a stream that is kept in four."""
+    spec = question.context.spec
+    window = spec.window
+    if (
+        window is None
+        or spec.text("framework.name") != "swarm"
+        or not is_stream(spec)
+        or spec.flag("rollout.resimulated")
+    ):
+        return None
+    if spec.get("rollout.dtype", window.dtype) != "float32":
+        return None
+    return Change(
+        values={"rollout.dtype": "float16"},
+        how='WindowRollout(…, dtype="float16"), or dtype="int16" with the scale of the samples; never bfloat16',
     )
 
 
@@ -157,6 +188,9 @@ def micro_batches(question: Question) -> Change | None:
         if not values:
             return None
         value = values[0]
+    if is_stream(spec) and spec.get("network.encoding") == "sequence":  # chunks of agents with all their steps
+        steps = spec.count("n_steps")
+        value = max(value // steps, 1) * steps
     parts = -(-plan.batch // value)
     return Change(
         values={"batch_size": value},

@@ -94,11 +94,16 @@ def _options(changes: Mapping[str, Any]) -> dict[str, str]:
 
 def run_file(state: State) -> Written:
     """Fields of a run file, as YAML."""
-    lines = []
+    lines, sections = [], dict[str, dict[str, Any]]()
     for path, value in state.changes.items():
-        plain = json.dumps(_plain(path, value), ensure_ascii=False)
         section, dot, name = path.partition(".")
-        lines.append(f"{section}: {{{name}: {plain}}}" if dot else f"{path}: {plain.strip(chr(34))}")
+        if dot:
+            sections.setdefault(section, {})[name] = _plain(path, value)
+        else:
+            lines.append(f"{path}: {json.dumps(_plain(path, value), ensure_ascii=False).strip(chr(34))}")
+    for section, values in sections.items():
+        inside = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
+        lines.append(f"{section}: {{{inside}}}")
     hand = tuple(f"{step.remedy.title}: {step.change.how}" for step in state.steps)
     return Written(kind="yaml" if lines else "nothing", text="\n".join(lines), by_hand=hand)
 

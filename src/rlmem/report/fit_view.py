@@ -107,7 +107,9 @@ def _alone_table(items: list[dict[str, Any]]) -> Table:
 
 
 def _changed(step: Mapping[str, Any]) -> str:
-    return ", ".join(f"{path} {_pair(path, step['old'].get(path), value)}" for path, value in step["changes"].items())
+    turned = [(path, step["old"].get(path), value) for path, value in step["changes"].items()]
+    # A value that stays is there because another change would have moved it.
+    return ", ".join(f"{path} {_pair(path, old, value)}" for path, old, value in turned if old != value)
 
 
 def _pair(path: str, old: Any, new: Any) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Protocol, TextIO
 
 
@@ -82,3 +82,77 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[objec
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         bar.add_task(escape(what), total=None)
         yield lambda sample: None
+
+
+class Iterations(Protocol):
+    """Says how far a training is: an iteration is over, what the one under way is at, and anything else."""
+
+    def over(self, text: str, /) -> None:
+        """One more is done, and came to this."""
+
+    def inside(self, text: str, /) -> None:
+        """What is going on inside of one that takes long."""
+
+    def say(self, text: str, /) -> None:
+        """A line that stays."""
+
+
+@contextmanager
+def iterations(total: int, what: str, *, done: int = 0, stream: TextIO | None = None) -> Iterator[Iterations]:
+    """A bar that carries the last result and what is going on, in a terminal; a line an iteration elsewhere."""
+    stream = stream or sys.stderr
+    if not stream.isatty():
+        yield _Lines(total, done, stream)
+        return
+    from rich.console import Console
+    from rich.markup import escape
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        TextColumn("left"),
+        TimeRemainingColumn(),
+        TextColumn("[dim]{task.fields[inside]}"),
+    )
+    with Progress(*columns, console=Console(file=stream), speed_estimate_period=86_400, transient=True) as bar:
+        task = bar.add_task(escape(what), total=total, completed=done, inside="")
+
+        class Live:
+            def over(self, text: str) -> None:
+                bar.update(task, advance=1, description=escape(text), inside="")
+
+            def inside(self, text: str) -> None:
+                bar.update(task, inside=escape(text))
+
+            def say(self, text: str) -> None:
+                bar.console.print(escape(text), highlight=False)
+
+        yield Live()
+
+
+class _Lines:
+    """One line each; a reader that went away does not end the training."""
+
+    def __init__(self, total: int, done: int, stream: TextIO) -> None:
+        self._total, self._done, self._stream = total, done, stream
+
+    def over(self, text: str) -> None:
+        self._done += 1
+        self.say(f"[{self._done}/{self._total}] {text}")
+
+    def inside(self, text: str) -> None:
+        self.say(f"[{self._done + 1}/{self._total}] … {text}")
+
+    def say(self, text: str) -> None:
+        with suppress(OSError, ValueError):
+            print(text, file=self._stream, flush=True)

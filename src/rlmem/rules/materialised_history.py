@@ -6,7 +6,9 @@ An observation that is a window over a stream shares almost all of its samples w
 Use instead: store the stream once and cut the windows out when a batch is taken. In an SB3 run the compact buffers of
 ``rlmem.sb3`` do: a window is a stack of steps along its first axis, recognised from the data or declared
 (``replay_buffer_kwargs={"stack": 30}``). Values that do not slide need a key of their own, so that the window is an
-array by itself.
+array by itself. In a PPO loop of your own ``rlmem.buffers.WindowRollout`` does (torch, any device): it takes each step's new
+samples, and ``gather(agents, steps)`` gives the windows of a minibatch as a store of whole windows would hold them. A description
+says so with ``storage: stream``; ``rollout.dtype`` and ``rollout.derived`` say what a sample takes.
 
 Reference: "Store observation windows once, not per rollout step" (TorchTrade #440).
 """
@@ -16,9 +18,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
+from rlmem.frameworks.base import Swap
 from rlmem.frameworks.sb3.compact import is_compact
+from rlmem.frameworks.stream import is_stream
 from rlmem.rules import once
 from rlmem.rules.base import Context, Rule
+
+#: Frameworks whose rollout is the user's own code, and the store for it.
+OWN_LOOPS = ("cleanrl", "swarm")
+WINDOWS = Swap(
+    store="WindowRollout",
+    module="rlmem.buffers",
+    change="append() each step's new samples, gather(agents, steps) the windows of a minibatch",
+)
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
@@ -26,15 +38,17 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     window = context.spec.window
     if window is None or window.length <= window.step:
         return
-    storage = context.spec.get("storage", "plain")
-    if storage == "stream" or (is_compact(context.spec) and not window.extra):
+    own = "n_steps" in context.spec and context.spec.text("framework.name") in OWN_LOOPS
+    if is_stream(context.spec) if own else _kept_once(context, bool(window.extra)):
         return
     changes = {"storage": "stream"}
     saves = context.saving(changes, "the stream once")
     shared = window.length - window.step
     swap = once.swap_for(context)
     remedy = "store the stream once and cut windows out of it per minibatch"
-    if swap and saves > 0:
+    if own:
+        remedy = once.remedy(context, WINDOWS, changes)
+    elif swap and saves > 0:
         alone = f"with the {window.extra} other values in a key of their own" if window.extra else ""
         remedy = once.remedy(context, swap, changes, also=alone)
     yield rule.finding(
@@ -44,3 +58,7 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         remedy=remedy,
         changes=changes,
     )
+
+
+def _kept_once(context: Context, extra: bool) -> bool:
+    return context.spec.get("storage") == "stream" or (is_compact(context.spec) and not extra)

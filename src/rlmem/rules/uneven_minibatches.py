@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
+from rlmem.frameworks.stream import is_stream
 from rlmem.rules.base import Context, Rule
 from rlmem.schedule import schedule
 
@@ -23,7 +24,9 @@ _FARTHEST = 100_000
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """Fires on a remainder."""
     plan = schedule(context.spec)
-    if plan and plan.remainder:
+    # A swarm that keeps a stream adds its chunks' gradients up: a smaller last one weighs less.
+    adds_up = context.spec.get("framework.name") == "swarm" and is_stream(context.spec)
+    if plan and plan.remainder and not adds_up:
         nearest = _divisor_near(plan.samples, plan.batch)
         yield rule.finding(
             f"{plan.samples:,} samples are not a multiple of batch_size {plan.batch:,}: "

@@ -116,7 +116,6 @@ def test_a_list_of_tuples_is_run_as_one() -> None:
     ("target", "sets", "field"),
     [
         ("pidog-sac", ("precision=bfloat16",), "precision"),
-        ("drone-swarm", ("storage=stream",), "storage"),
         ("pidog-sac", ("replay.kind=prioritised",), "replay.kind"),
         ("crypto-ppo", ("algorithm=sac",), "algorithm"),
         ("drone-swarm", ("rollout.store=list-of-tuples",), "rollout.store"),
@@ -130,3 +129,16 @@ def test_what_can_be_planned_but_not_run_is_refused_in_one_line(target: str, set
 def test_sb3_contrib_is_needed_where_it_is_used() -> None:
     assert "sb3_contrib" in make_case(run(algorithm="maskable_ppo")).packages
     assert "sb3_contrib" not in make_case(run()).packages
+
+
+def test_a_swarm_that_keeps_its_stream_is_run_by_the_drones_own_code() -> None:
+    case = make_case(load("drone-swarm", ("storage=stream", "agents=50")), updates=2)
+    assert case.packages == ("torch", "rlmem")
+    assert case.body["iterations"] == 2
+    settings = case.body["settings"]
+    assert (settings["agents"], settings["rung"], settings["minibatches"]) == (50, "gyro", 1)
+
+
+def test_a_stream_of_other_shapes_is_planned_but_not_run() -> None:
+    with pytest.raises(UsageError, match=r"history: .* only the drones' own can be run"):
+        make_case(load("drone-swarm", ("storage=stream", "history=100")))

@@ -51,8 +51,8 @@ def test_the_table_names_every_remedy_once_and_says_its_class_and_its_price() ->
         ("pyboy-ppo", "8GB", "16GB", ["compact-store"]),
         ("pyboy-ppo", "8GB", "6GB", ["compact-store", "bfloat16", "batch-size"]),
         ("drone-swarm", "8GB", "80GB", ["micro-batches"]),
-        ("drone-swarm", "4GB", "80GB", ["collection-without-graph", "micro-batches"]),
-        ("drone-swarm", "2GB", "80GB", ["stream-store", "collection-without-graph", "micro-batches"]),
+        ("drone-swarm", "4GB", "80GB", ["stream-store", "micro-batches"]),
+        ("drone-swarm", "2GB", "80GB", ["stream-store", "micro-batches"]),
         ("crypto-ppo", "600MB", "80GB", ["batch-size"]),
     ],
 )
@@ -82,6 +82,32 @@ def test_no_step_can_be_left_out_of_an_answer() -> None:
         values = {p: v for s in found.end.steps if s is not step for p, v in s.change.values.items()}
         plan = Planner(make_budget(ram="4GB", vram="80GB")).plan(load("drone-swarm").having(values, ""), findings=False)
         assert over(plan) > 0, step.remedy.name
+
+
+@pytest.mark.parametrize(
+    ("ram", "steps"),
+    [
+        ("16GB", ["stream-store", "micro-batches"]),
+        ("12GB", ["stream-store", "half-precision-stream", "micro-batches"]),
+    ],
+)
+def test_a_million_drones_fit_once_their_stream_is_kept_once(ram: str, steps: list[str]) -> None:
+    found = fit("drone-swarm", ram, "agents=1M")
+    assert (found.status, names(found)) == ("fits", steps)
+    assert found.end.changes["storage"] == "stream"
+    assert all(step.remedy.kind != "learning" for step in found.end.steps)
+
+
+def test_a_stream_by_itself_changes_neither_numbers_nor_batches() -> None:
+    found = fit("drone-swarm", "9GB", keep=frozenset({"rollout.keeps_graph", "rollout.store"}), kinds=("lossless",))
+    change = found.end.steps[0].change.values
+    assert change == {
+        "storage": "stream",
+        "batch_size": 102_400,
+        "rollout.dtype": "float32",
+        "network.encoding": "window",
+    }
+    assert "WindowRollout" in found.end.steps[0].change.how
 
 
 def test_a_run_that_fits_is_left_alone() -> None:

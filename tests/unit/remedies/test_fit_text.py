@@ -157,8 +157,19 @@ def test_workers_move_into_the_process() -> None:
 def test_a_run_file_gets_fields_that_give_the_same_run() -> None:
     plan, end = found("drone-swarm", "2GB")
     fields = yaml.safe_load(run_file(end).text)
-    assert fields == {"storage": "stream", "rollout": {"keeps_graph": False}, "batch_size": 12800}
+    assert fields == {
+        "storage": "stream",
+        "batch_size": 11378,
+        "rollout": {"dtype": "float32"},
+        "network": {"encoding": "window"},
+    }
     assert plan.spec.get("batch_size") == 102_400
+
+
+def test_fields_of_one_section_are_written_together() -> None:
+    _, end = found("drone-swarm", "1.15GB", "agents=64", keep=frozenset({"storage"}), kinds=("lossless",))
+    fields = yaml.safe_load(run_file(end).text)
+    assert fields["rollout"] == {"store": "array", "keeps_graph": False}
 
 
 def test_a_factory_gets_a_snippet() -> None:
