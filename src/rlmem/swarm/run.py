@@ -141,7 +141,7 @@ class SwarmRun:
             for name, values in module.named_parameters():
                 if not bool(torch.isfinite(values.sum())):
                     where = f"{type(module).__name__.lower()}.{name}"
-                    raise NotFinite(f"after the update of iteration {self.iteration + 1}, {where} is not finite")
+                    raise NotFinite(f"after the update {where} is not finite")
 
     def _windows(self) -> Tensor | None:
         """The history that whole windows carry over, before an iteration moves it on."""
