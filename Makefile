@@ -8,7 +8,7 @@ SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth long lint types docs bench bench-buffers accuracy clean
+.PHONY: help demo test unit truth long lint types docs bench bench-buffers accuracy swarm-million clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -88,6 +88,10 @@ bench-buffers: $(VENV)/.bench-buffers ## Every buffer beside SB3's own and its p
 # The whole corpus takes hours; SHARD=1/6 is a part of it, ONLY='zoo:sac/*' are chosen entries, FRESH=1 does them again.
 accuracy: $(VENV)/.accuracy ## Plan and measure the corpus, write docs/accuracy.md (SHARD=1/6 for a part)
 	$(BIN)/python accuracy/run.py --write-docs $(if $(SHARD),--shard $(SHARD)) $(if $(ONLY),--only '$(ONLY)') $(if $(FRESH),--fresh)
+
+# One iteration of a million agents on the CPU: an hour on two cores. ARGS='--iterations 2' is more of it.
+swarm-million: $(VENV)/.truth ## Train a million agents for one iteration on the CPU under a cap of 16 GiB (an hour)
+	$(BIN)/rlmem run --max-ram 16GiB -- $(BIN)/python -m rlmem.swarm train --agents 1_000_000 --iterations 1 --minibatches 64 --ram 16GiB $(ARGS)
 
 clean: ## Remove the virtual environment and caches
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build dist
