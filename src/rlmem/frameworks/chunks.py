@@ -117,7 +117,7 @@ class Chunks:
 
     # ------------------------------------------------------------ update
     def learn(self) -> None:
-        """The losses of one chunk and their gradients, up to the parameters."""
+        """The losses of one chunk and their gradients; those of the parameters are there already and are added to."""
         if self.spec.flag("rollout.resimulated"):
             self._fly_again()
         if self.in_sequence:
@@ -170,7 +170,7 @@ class Chunks:
             most = min(piece, ceil(self.decoded * piece / self.steps) + _LUCK)
             share = self.chunk * Quantity.of(most, "steps decoded at once", "network.decoded_steps, by chance")
         self._decode(share, self.take(WINDOWS, share, self.width if self.drones else 0, "windows to rebuild"))
-        self.tape.free(*self.autograd.backward(encoder))
+        self.autograd.backward(encoder, weights=False)
         self.tape.free(seen)
 
     def _head(self, samples: Quantity) -> None:
@@ -181,7 +181,7 @@ class Chunks:
         runs.append(self.autograd.forward(value, samples, grad=True))
         loss = self.autograd.tensor(LOSS, samples, _LOSS, "loss")
         for run in reversed(runs):
-            self.tape.free(*self.autograd.backward(run, input_grad=True))
+            self.autograd.backward(run, input_grad=True, weights=False)
         self.tape.free(loss)
 
     def _decode(self, windows: Quantity, wanted: Block) -> None:
@@ -191,5 +191,5 @@ class Chunks:
         made = [self.take(LOSS, windows, self.width, "gradient of a square") for _ in range(2)]
         out = self.take(BACKWARD, windows, self.width, "gradient of the difference")
         self.tape.free(*made, out)
-        self.tape.free(*self.autograd.backward(run, input_grad=True))
+        self.autograd.backward(run, input_grad=True, weights=False)
         self.tape.free(gap, wanted)

@@ -239,15 +239,21 @@ def swarm_case(spec: RunSpec) -> dict[str, Any]:
     return _swarm(spec, resolve(spec))[0]
 
 
-def settings_case(settings: Settings) -> Case:
-    """A run of the drones' own code, on any rung."""
-    return Case(program="swarm_run.py", body={"settings": asdict(settings)}, packages=("torch", "rlmem"))
+def settings_case(settings: Settings, iterations: int = 1) -> Case:
+    """A run of the drones' own code, on any rung.
+
+    A plan is that of the second iteration and all later ones: what the first update brought in (kernels, optimizer state, the
+    heap's holes) is there in the collections after it.
+    """
+    body = {"settings": asdict(settings), "iterations": iterations}
+    return Case(program="swarm_run.py", body=body, packages=("torch", "rlmem"))
 
 
 def _swarm(spec: RunSpec, resolved: RunSpec) -> tuple[dict[str, Any], list[str]]:
     if is_stream(resolved):
         around = {"threads": spec.get("threads"), "imports": list(spec.get("env.imports", ()))}
-        return {"settings": asdict(swarm_settings(spec)), **around}, []
+        body = {"settings": asdict(swarm_settings(spec)), "iterations": ROLLOUT_UPDATES, **around}
+        return body, ["two iterations: the second collection is larger than the first"]
     window = resolved.window
     assert window is not None  # resolve() has refused anything else
     if window.dtype != "float32":
