@@ -258,6 +258,9 @@ def kept_sizes(swarm):
             sizes["rollout.observations"] = nbytes(*held)
     elif kept.store is not None:
         sizes["rollout.stream"] = nbytes(kept.store.samples)
+        before = nbytes(kept.store.fields["actions"]) - nbytes(kept.actions)
+        if before:  # a carried history's own
+            sizes["rollout.actions-before"] = before
     sizes["rollout.actions"] = nbytes(kept.actions)
     sizes["rollout.scalars"] = nbytes(kept.log_probs, kept.rewards, kept.values)
     return sizes

@@ -125,8 +125,8 @@ def _conditions(document: Mapping[str, Any]) -> str:
     chunks = sorted({row["chunk"] for row in document["rows"] if row["chunk"] is not None})
     chunk = " or ".join(str(size) for size in chunks) if chunks else str(CHUNK)
     return (
-        f"One fresh process a point, one iteration of 100 steps with one optimizer step in it, chunks of {chunk} agents. "
-        "Per agent: the difference of the two numbers of agents; a row with one number has none. Time: the iteration of "
+        f"One fresh process a point, two iterations of 100 steps with one optimizer step in each, chunks of {chunk} agents. "
+        "Per agent: the difference of the two numbers of agents; a row with one number has none. Time: the mean iteration of "
         "the larger one. Rungs that keep whole windows learn the autoencoder from all of them, the others from "
         f"a share of {SHARE:g} unless it says ae_share 1."
     )
