@@ -18,7 +18,7 @@ from contract.streams import CONTENTS, Pace, Step, parts_of, record
 T = TypeVar("T")
 Space = spaces.Space[Any]
 
-CODECS = ("none", "auto", "lz4", "zstd")
+CODECS = ("none", "auto", "lz4", "zstd", "huffman")
 DTYPES = ("float32", "float32", "float64", "uint8", "float16", "int8", "int16", "uint16", "int32", "int64", "bool")
 SHAPES = ((1,), (3,), (2, 3), (17,), (1, 5, 1))
 IMAGES = ((3, 6, 5), (6, 5, 3), (1, 8, 8), (4, 7, 7), (7, 7, 4))

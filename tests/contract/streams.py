@@ -123,7 +123,7 @@ def record(
     n_envs: int,
     steps: int,
     seed: int,
-    pace: Pace = Pace(),  # noqa: B008  # frozen
+    pace: Pace = Pace(),  # frozen
     contents: dict[str, str] | None = None,
 ) -> Iterator[Step]:
     """What n environments give in so many steps: final observations at ends, reset observations after them."""

@@ -55,7 +55,7 @@ def test_a_constant_image_costs_nothing() -> None:
     assert filled(replace(PLAN, contents={"image": "constant"})).bytes_per_transition < 150
 
 
-@pytest.mark.parametrize("codec", ["zstd", "lz4", "auto"])
+@pytest.mark.parametrize("codec", ["zstd", "lz4", "huffman", "auto"])
 def test_codecs_save_where_there_is_something_to_save(codec: str) -> None:
     plain, packed = (filled(replace(PLAN, contents={"image": "sparse"}), codec=one) for one in ("none", codec))
     assert packed.bytes_per_transition < 0.6 * plain.bytes_per_transition

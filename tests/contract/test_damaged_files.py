@@ -30,7 +30,7 @@ PLAN = Plan(
 )
 
 
-@pytest.fixture(params=["none", "zstd"])
+@pytest.fixture(params=["none", "zstd", "huffman"])
 def filled(request: pytest.FixtureRequest) -> tuple[Any, Any]:
     ours, theirs = CompactReplayBuffer(**PLAN.common, codec=request.param), reference(PLAN)
     fill(PLAN.play(), ours, theirs)

@@ -21,7 +21,7 @@ def fill(buffer: CompactReplayBuffer, value: float, steps: int) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # Python warns of forking beside threads: that is the point
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "zstd", "huffman"])
 def test_what_a_fork_adds_stays_with_it(codec: str) -> None:
     space = spaces.Box(-1, 1, (30,), np.float32)
     buffer = CompactReplayBuffer(1000, space, spaces.Box(-1, 1, (1,)), device="cpu", codec=codec)

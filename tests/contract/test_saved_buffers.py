@@ -89,7 +89,7 @@ WAYS = {
 
 
 @pytest.mark.parametrize("way", WAYS.values(), ids=list(WAYS))
-@pytest.mark.parametrize("codec", ["none", "zstd"])
+@pytest.mark.parametrize("codec", ["none", "zstd", "huffman"])
 @pytest.mark.parametrize("plan", PLANS.values(), ids=list(PLANS))
 def test_a_buffer_goes_on_after_a_round_trip(plan: Plan, codec: str, way: Callable[..., Any], tmp_path: Path) -> None:
     ours, theirs = CompactReplayBuffer(**plan.common, codec=codec), reference(plan)

@@ -115,6 +115,7 @@ def sized(numpy, column, data, codec):
         size = int(layout.unit_bytes)
         return dict(found, low=size, expected=size, high=size)
     coder, geometry = codec.Encoder(layout.block_bytes), layout.geometry(1)
+    model = column.models.addresses[method.model]
     blocks = []
     for env in range(units.shape[1]):
         stream, pattern = numpy.ascontiguousarray(units[:, env]), None
@@ -124,7 +125,7 @@ def sized(numpy, column, data, codec):
                 pattern = part[0]
                 blocks.append(0)  # the same as the first constant block: nothing is kept
                 continue
-            got = coder.encode(part.__array_interface__["data"][0], geometry, method)
+            got = coder.encode(part.__array_interface__["data"][0], geometry, method, model)
             blocks.append(got if 0 < got < codec.WORTH * layout.block_bytes else layout.block_bytes)
     lost = packing(blocks, int(column.log.segment_bytes), int(layout.block_bytes))
     each = sorted(size / layout.block * lost for size in blocks)

@@ -19,6 +19,10 @@ from rlmem.errors import AnalysisError, UsageError
 
 #: Segments come from the system in extents of at least this much: few mappings, and few lines in /proc/PID/maps.
 EXTENT_BYTES = 32 << 20
+#: From here on, whole extents are worth huge pages.
+LARGE_BYTES = 128 << 20
+#: No less than this is asked for at a time.
+LEAST_EXTENT = 256 << 10
 #: Filesystems that live in RAM: spilling to them would save nothing.
 RAM_FILESYSTEMS = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 
@@ -42,6 +46,8 @@ class SpillFile:
         self._addresses: list[int] = []
         self._free: deque[int] = deque()
         self._per_window = max(1, EXTENT_BYTES // segment_bytes)
+        # A window starts where a page does.
+        self._window_bytes = -(-self._per_window * segment_bytes // mmap.PAGESIZE) * mmap.PAGESIZE
         self._used = 0
 
     @property
@@ -52,7 +58,8 @@ class SpillFile:
     def write(self, data: npt.NDArray[np.uint8]) -> tuple[int, int]:
         """Put one segment on disk: its slot and the address it can be read at. A full disk is refused first."""
         slot = self._free.popleft() if self._free else self._used
-        offset = slot * self.segment_bytes
+        window, at = divmod(slot, self._per_window)
+        offset = window * self._window_bytes + at * self.segment_bytes
         try:
             if slot == self._used:
                 if slot == len(self._windows) * self._per_window:
@@ -69,11 +76,10 @@ class SpillFile:
                 ) from None
             raise AnalysisError(f"cannot spill to {self.folder}: {problem.strerror}") from None
         self._used = max(self._used, slot + 1)
-        window, at = divmod(slot, self._per_window)
         return slot, self._addresses[window] + at * self.segment_bytes
 
     def _map_window(self) -> None:
-        size = self._per_window * self.segment_bytes
+        size = self._window_bytes
         start = len(self._windows) * size
         os.ftruncate(self._handle, start + size)
         window = mmap.mmap(self._handle, size, mmap.MAP_SHARED, mmap.PROT_READ, offset=start)
@@ -117,15 +123,15 @@ def check_spill(folder: str | os.PathLike[str], mounts: Path = Path("/proc/mount
         raise UsageError(f"spill={str(folder)!r} is in RAM (tmpfs): name a folder on a disk")
 
 
-def _mapped(size: int) -> mmap.mmap:
+def _mapped(size: int, *, huge: bool) -> mmap.mmap:
     """Memory straight from the system: resident page by page as it is written, and given back whole.
 
-    The C library would keep freed pieces, and numpy asks for huge pages, which makes a small store megabytes larger.
+    The C library would keep freed pieces. Huge pages make reading here and there quicker, and a small store megabytes larger.
     """
     # Python maps shared memory unless told otherwise: a forked process would then write into its parent's buffer.
     private = {"flags": mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS} if hasattr(mmap, "MAP_PRIVATE") else {}
     region = mmap.mmap(-1, size, **private)
-    advice = "MADV_HUGEPAGE" if size >= EXTENT_BYTES else "MADV_NOHUGEPAGE"
+    advice = "MADV_HUGEPAGE" if huge else "MADV_NOHUGEPAGE"
     if hasattr(mmap, advice):
         with contextlib.suppress(OSError):  # a kernel without huge pages
             region.madvise(getattr(mmap, advice))
@@ -135,9 +141,10 @@ def _mapped(size: int) -> mmap.mmap:
 class Arena:
     """Segments of one size. Resident is what was ever written; reserved is what was asked of the system."""
 
-    def __init__(self, segment_bytes: int, *, extent_bytes: int = EXTENT_BYTES) -> None:
+    def __init__(self, segment_bytes: int, *, expected_bytes: int) -> None:
         self.segment_bytes = segment_bytes
-        self._per_extent = max(1, extent_bytes // segment_bytes)
+        #: What it will come to hold, about; memory is asked for in pieces that suit it.
+        self._expected_bytes = expected_bytes
         self._extents: list[npt.NDArray[np.uint8]] = []
         self._homes: list[int] = []
         self._regions: list[mmap.mmap | None] = []
@@ -186,14 +193,23 @@ class Arena:
     def _fresh_place(self) -> int:
         place = self._touched
         if place == len(self._homes):
-            region = _mapped(self._per_extent * self.segment_bytes)
+            nbytes, huge = self._extent()
+            count = max(1, nbytes // self.segment_bytes)
+            region = _mapped(count * self.segment_bytes, huge=huge)
             extent = np.frombuffer(region, np.uint8)
             start = extent.__array_interface__["data"][0]
             self._extents.append(extent)
-            self._regions += [region] * self._per_extent
-            self._homes += [start + i * self.segment_bytes for i in range(self._per_extent)]
+            self._regions += [region] * count
+            self._homes += [start + i * self.segment_bytes for i in range(count)]
         self._touched += 1
         return place
+
+    def _extent(self) -> tuple[int, bool]:
+        """How much to ask for next, and whether in huge pages: not for a small arena, nor for the last piece of a large one."""
+        to_come = self._expected_bytes - sum(extent.nbytes for extent in self._extents)
+        if self._expected_bytes >= LARGE_BYTES and to_come >= EXTENT_BYTES:
+            return EXTENT_BYTES, True
+        return min(max(to_come, self._expected_bytes // 64), max(self._expected_bytes // 16, LEAST_EXTENT)), False
 
     def give(self, name: int) -> None:
         """Take a segment back, in RAM or on disk."""
@@ -208,14 +224,25 @@ class Arena:
             self.order.remove(name)
 
     def trim(self) -> None:
-        """Give the pages of free segments back to the system."""
-        for place in set(self._places) - self._dropped:
-            region = self._regions[place]
-            if region is not None and hasattr(mmap, "MADV_DONTNEED"):
-                start = self._homes[place] - np.frombuffer(region, np.uint8).__array_interface__["data"][0]
-                if start % mmap.PAGESIZE == 0 and self.segment_bytes % mmap.PAGESIZE == 0:
-                    region.madvise(mmap.MADV_DONTNEED, start, self.segment_bytes)
-                    self._dropped.add(place)
+        """Give the pages of free segments back to the system; those that lie side by side, together."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        free = sorted(place for place in set(self._places) - self._dropped if self._regions[place] is not None)
+        runs: list[list[int]] = []
+        for place in free:
+            if runs and place == runs[-1][-1] + 1 and self._regions[place] is self._regions[place - 1]:
+                runs[-1].append(place)
+            else:
+                runs.append([place])
+        for run in runs:
+            region = self._regions[run[0]]
+            assert region is not None
+            base = np.frombuffer(region, np.uint8).__array_interface__["data"][0]
+            start = -(-(self._homes[run[0]] - base) // mmap.PAGESIZE) * mmap.PAGESIZE
+            end = (self._homes[run[-1]] - base + self.segment_bytes) // mmap.PAGESIZE * mmap.PAGESIZE
+            if end > start:
+                region.madvise(mmap.MADV_DONTNEED, start, end - start)
+                self._dropped.update(run)
 
     def data(self, name: int) -> npt.NDArray[np.uint8]:
         """The bytes of a segment, in RAM or on disk. They stay where they are: hold the arena as long as the array."""

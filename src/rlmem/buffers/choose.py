@@ -1,142 +1,220 @@
-"""Which codec, transform and block size: tried on the data, judged by bytes and by a stated cost of decoding.
-
-The cost is a model with constants, not a stopwatch: the same data gets the same codec on a busy machine and an idle
-one. ``benchmarks/buffers.py`` shows what the choice really costs.
-"""
+"""Which codec, transform and block size: tried on the data, judged by bytes and by a stated cost of coding and decoding."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from rlmem.buffers import clib, codec
-from rlmem.buffers.codec import Bytes, Encoder, Method
+import numpy as np
+
+from rlmem.buffers import clib, codec, costs, huffman
+from rlmem.buffers.codec import Bytes, Encoder, Ints, Method
 from rlmem.buffers.layout import Layout, raw_block
+from rlmem.buffers.models import REFERENCE, TABLE, Models
 
 if TYPE_CHECKING:
     from rlmem.buffers.column import Column
     from rlmem.buffers.options import Options
 
-#: Nanoseconds a byte, rough estimates from one busy 2-core x86-64 machine, adjusted to recordings of Pong and of a camera; no
-#: benchmark derives them, and docs/buffers.md says where they are too hopeful. In order: a plain buffer's fancy index and copy to
-#: torch, our gather, writing a decoded byte, undoing each transform; and reading a coded byte, by coder (Zstandard with
-#: matches, its Huffman stage alone).
-PLAIN_NS, COPY_NS, RAW_NS = 0.35, 0.16, 0.12
-UNDO_NS = {codec.LEFT: 0.40, codec.UP: 0.06, codec.PLANE: 0.06, codec.TIME: 0.06, codec.SHUFFLE: 0.5}
-LZ4_NS, ZSTD_NS, HUFFMAN_NS = 1.5, 7.0, 2.5
 #: What a transition costs beside its observation (action, reward, flags): sizes are compared with it included.
 OTHER_BYTES = 20
-#: Threads the model counts on; more only help.
-THREADS = 2
+#: What a block costs in the table that finds it.
+ENTRY_BYTES = 16
 #: Units tried, and the block sizes considered.
 SAMPLE_UNITS = 64
-BLOCKS = (1, 2, 4, 6, 8, 12, 16, 32)
+BLOCKS = (1, 2, 4, 8, 16, 32)
 #: A decoded block stays well inside a core's second-level cache.
 MOST_BLOCK_BYTES = 256 << 10
-#: Among choices this close in size the faster one wins; where speed is given up for size, only among those next to equal.
-#: A saving under a third is not worth sampling slower for.
-CLOSE, NEXT_TO, SAVING = 1.25, 1.05, 0.67
+#: Among choices this close in size the faster one wins. A saving under a third is not worth sampling slower for.
+CLOSE, SAVING = 1.05, 0.67
 #: The model is not better than this: from here on a choice counts as being as fast as a plain buffer.
-AS_FAST = 0.9
+AS_FAST = 1.1
+#: The slowest adding that may be chosen.
+ADDING = 0.3
+#: What a block is coded with is changed for what leaves at most this share of it; and a new Huffman table is thought of only
+#: where the least that any could leave is below the other one, since real ones leave more than that.
+BETTER, TELLING = 0.97, 0.88
+#: A look at the data comes after so many units, or blocks where these are large.
+LOOK_UNITS, LOOK_BLOCKS = 4_096, 64
+#: References a column may gather: each is a unit.
+MOST_REFERENCES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A layout with its block size, and the method its blocks are coded with; None keeps them as they are."""
+    """A layout with its block size, and the method its blocks are coded with; None keeps them as they are.
+
+    ``model`` is what the method needs to be given by a column's models.
+    """
 
     layout: Layout
     method: Method | None
     unit_bytes: float
     speed: float
+    adding: float = 1.0
+    model: tuple[str, Bytes] | None = None
 
-
-def sampling_speed(layout: Layout, method: Method | None, unit_bytes: float) -> float:
-    """Predicted sampling speed as a share of a plain buffer's."""
-    wanted = 2 * layout.obs_bytes
-    cost = wanted * COPY_NS / THREADS
-    if method is not None:
-        undo = sum(ns for bit, ns in UNDO_NS.items() if method.mask & bit)
-        coded = LZ4_NS if method.place == codec.LZ4 else ZSTD_NS if method.level else HUFFMAN_NS
-        block = layout.block_bytes * (RAW_NS + undo) + unit_bytes * layout.block * coded
-        # An observation and the next one are depth + 1 units in a row.
-        blocks = min(1 + layout.depth / layout.block, layout.depth + 1)
-        cost += blocks * block / THREADS
-    return wanted * PLAIN_NS / cost
+    def settled(self) -> tuple[Method | None, Models]:
+        """The method for a new column, with its models."""
+        models = Models()
+        if self.method is None or self.model is None:
+            return self.method, models
+        return replace(self.method, model=models.add(*self.model)), models
 
 
 def choose(options: Options, key: str, layout: Layout, sample: Bytes, rows: int) -> Choice:
     """The best way to keep a key, judged on consecutive units of it."""
     plain_layout = layout.with_block(raw_block(layout.unit_bytes, rows))
-    plain = Choice(
-        layout=plain_layout, method=None, unit_bytes=layout.unit_bytes, speed=sampling_speed(plain_layout, None, 0)
-    )
+    speed = costs.sampling_speed(plain_layout, None, 0, 0)
+    plain = Choice(layout=plain_layout, method=None, unit_bytes=layout.unit_bytes, speed=speed)
     asked = options.codec_of(key)
     if asked == "none" or layout.unit_bytes < 32 or len(sample) < 16:
         return plain
-    coders = {"lz4": (codec.LZ4,), "zstd": (codec.ZSTD,), "auto": (codec.LZ4, codec.ZSTD)}[asked]
-    available = {codec.LZ4: clib.coders().lz4_decompress, codec.ZSTD: clib.coders().zstd_decompress}
-    coders = tuple(coder for coder in coders if available[coder])
-    tried = [_tried(candidate, method, sample) for candidate, method in _candidates(layout, coders, sample, rows)]
-    if asked == "auto":
-        for floor, saving, close in (
-            (AS_FAST, SAVING, CLOSE),
-            (options.speed, SAVING, NEXT_TO),
-            (1.5, codec.WORTH, CLOSE),
-        ):
-            best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes], close)
-            if best:
-                return best
-        return plain
-    return _best(tried) or plain
+    tried = list(_tried(layout, _coders(asked), sample, rows))
+    if asked != "auto":
+        return _best(tried) or plain
+    tried = [choice for choice in tried if choice.adding >= ADDING]
+    for floor, saving in ((AS_FAST, SAVING), (options.speed, SAVING), (1.5, codec.WORTH)):
+        best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes])
+        if best:
+            return best
+    return plain
 
 
-def _best(choices: list[Choice], close: float = CLOSE) -> Choice | None:
+def _coders(asked: str) -> tuple[int, ...]:
+    """What may be used, of what there is on this machine."""
+    named = {
+        "lz4": (codec.LZ4,), "zstd": (codec.ZSTD,), "huffman": (codec.HUFFMAN,),
+        "auto": (codec.STORED, codec.LZ4, codec.ZSTD, codec.HUFFMAN),
+    }[asked]  # fmt: skip
+    missing = {
+        coder for coder, function in (
+            (codec.LZ4, clib.coders().lz4_decompress), (codec.ZSTD, clib.coders().zstd_decompress)
+        ) if not function
+    }  # fmt: skip
+    return tuple(coder for coder in named if coder not in missing)
+
+
+def _best(choices: list[Choice]) -> Choice | None:
     if not choices:
         return None
-    most = close * (OTHER_BYTES + min(choice.unit_bytes for choice in choices))
+    most = CLOSE * (OTHER_BYTES + min(choice.unit_bytes for choice in choices))
     return max((c for c in choices if OTHER_BYTES + c.unit_bytes <= most), key=lambda c: c.speed)
 
 
-def _candidates(layout: Layout, coders: tuple[int, ...], sample: Bytes, rows: int) -> Iterator[tuple[Layout, Method]]:
-    """Every block size and coder, with the transforms that did best at one of them."""
-    fitting = [
-        b
-        for b in BLOCKS
-        if b * layout.unit_bytes <= max(MOST_BLOCK_BYTES, layout.unit_bytes) and b <= max(1, rows // 32)
-    ]
-    for block in fitting:
+def _tried(layout: Layout, coders: tuple[int, ...], sample: Bytes, rows: int) -> Iterator[Choice]:
+    """Every block size, with every coder and transform that may suit it, tried on the sample."""
+    for block in BLOCKS:
         sized = layout.with_block(block)
+        if sized.block_bytes <= max(MOST_BLOCK_BYTES, layout.unit_bytes) and block <= max(
+            1, rows // 32, len(sample) // 4
+        ):
+            yield from Trial(sized, sample).choices(coders)
+
+
+class Trial:
+    """One block size, tried."""
+
+    def __init__(self, layout: Layout, sample: Bytes) -> None:
+        self._layout, self._geometry = layout, layout.geometry(1)
+        self._encoder = Encoder(layout.block_bytes)
+        count = max(1, min(len(sample), SAMPLE_UNITS) // layout.block)
+        # Spread over what has been seen, not only its beginning.
+        stride = max(1, (len(sample) // layout.block) // count)
+        start = sample.__array_interface__["data"][0]
+        self._blocks = [start + n * stride * layout.block_bytes for n in range(count)]
+        self._sample = sample
+
+    def choices(self, coders: tuple[int, ...]) -> Iterator[Choice]:
+        """All that may suit."""
+        general = [coder for coder in coders if coder in (codec.LZ4, codec.ZSTD)]
+        if general:
+            masks = list(_whole_masks(self._layout))
+            # One coder says which transform suits; level 3 is tried with that one only.
+            sizes = {mask: self._dense(Method(place=general[-1], mask=mask)).unit_bytes for mask in masks}
+            best = min(masks, key=lambda mask: sizes[mask])
+            for coder in general:
+                yield from (self._dense(Method(place=coder, mask=mask)) for mask in masks)
+            if codec.ZSTD in general:
+                yield self._dense(Method(place=codec.ZSTD, level=3, mask=best))
+        if self._layout.block > 1:
+            yield from self._sparse([coder for coder in coders if coder != codec.HUFFMAN])
+        if codec.HUFFMAN in coders and self._layout.block_bytes >= 256:
+            yield from (self._huffman(mask) for mask in pixel_masks(self._layout))
+
+    def _choice(
+        self, method: Method, total: float, runs: float = 0.0, model: tuple[str, Bytes] | None = None
+    ) -> Choice:
+        layout, units = self._layout, len(self._blocks) * self._layout.block
+        judged = layout, method, total / units, runs / units
+        return Choice(
+            layout=layout, method=method, unit_bytes=total / units + ENTRY_BYTES / layout.block, model=model,
+            speed=costs.sampling_speed(*judged), adding=costs.adding_speed(*judged),
+        )  # fmt: skip
+
+    def _dense(self, method: Method) -> Choice:
+        size = self._layout.block_bytes
+        coded = (self._encoder.encode(block, self._geometry, method) for block in self._blocks)
+        return self._choice(method, sum(min(n, size) for n in coded))
+
+    def _sparse(self, coders: list[int]) -> Iterator[Choice]:
+        """Against the reference that leaves the smaller runs: nothing, or what most of the sample has at each place."""
+        stored = Method(place=codec.STORED, mask=codec.SPARSE)
+        fewest: tuple[int, Bytes] | None = None
+        for reference in references(self._sample):
+            address = reference.__array_interface__["data"][0]
+            sizes = [self._encoder.encode(block, self._geometry, stored, address) for block in self._blocks]
+            # What does not fit into half a block is left as it is.
+            runs = sum(size or self._layout.block_bytes for size in sizes)
+            if fewest is None or runs < fewest[0]:
+                fewest = runs, reference
+        if fewest is None or fewest[0] > codec.WORTH * len(self._blocks) * self._layout.block_bytes / 2:
+            return
+        runs, reference = fewest
+        address, model = reference.__array_interface__["data"][0], (REFERENCE, reference)
         for coder in coders:
-            for mask in _good_masks(sized, coder, sample):
-                for level in _levels(coder, mask):
-                    yield sized, Method(place=coder, level=level, mask=mask)
+            for level in (1, 3) if coder == codec.ZSTD else (1,):
+                method = Method(place=coder, level=level, mask=codec.SPARSE)
+                sizes = [self._encoder.encode(block, self._geometry, method, address) for block in self._blocks]
+                yield self._choice(method, sum(n or self._layout.block_bytes for n in sizes), runs, model)
+
+    def _huffman(self, mask: int) -> Choice:
+        counts = np.zeros(256, np.int64)
+        for block in self._blocks:
+            count_transformed(self._encoder, block, self._geometry, mask, counts)
+        lengths = huffman.code_lengths(counts)
+        total = huffman.coded_bytes(counts, lengths) + (huffman.HEAD + 2) * len(self._blocks)
+        return self._choice(Method(place=codec.HUFFMAN, mask=mask), total, model=(TABLE, lengths))
 
 
-def _levels(coder: int, mask: int) -> tuple[int, ...]:
-    """Whole frames repeat themselves; differences of neighbouring pixels do not, and are only Huffman-coded."""
-    if coder == codec.LZ4 or mask == codec.SHUFFLE:
-        return (1,)
-    return (1, 3) if mask in (0, codec.TIME) else (0,)
+def count_transformed(encoder: Encoder, block: int, geometry: Ints, mask: int, counts: Ints) -> None:
+    """Add up how often each byte occurs in a block once it is transformed."""
+    huffman.count_bytes(encoder.transformed(block, geometry, mask), encoder.block_bytes, counts)
 
 
-def _good_masks(layout: Layout, coder: int, sample: Bytes) -> list[int]:
-    masks = list(_masks(layout))
-    few = sample[: max(8, layout.block)]
-    methods = {mask: Method(place=coder, level=_levels(coder, mask)[0], mask=mask) for mask in masks}
-    sizes = {mask: _tried(layout, method, few).unit_bytes for mask, method in methods.items()}
-    return sorted(masks, key=lambda mask: sizes[mask])[:3]
+def references(sample: Bytes) -> Iterator[Bytes]:
+    """Units that the first one of a block may be told against."""
+    yield np.zeros(sample.shape[1], np.uint8)
+    few = sample[:: max(1, len(sample) // 31)][:31]
+    yield np.partition(few, len(few) // 2, axis=0)[len(few) // 2].copy()
 
 
-def _masks(layout: Layout) -> Iterator[int]:
+def _whole_masks(layout: Layout) -> Iterator[int]:
+    """Transforms that leave whole repeated units, or whole numbers, to be matched."""
     yield 0
-    left, up, plane = layout.lags()
-    time = (codec.TIME,) if layout.block > 1 else ()
-    yield from time
+    if layout.block > 1:
+        yield codec.TIME
     if layout.dtype.itemsize > 1:
         yield codec.SHUFFLE
+
+
+def pixel_masks(layout: Layout) -> Iterator[int]:
+    """Transforms that leave small differences between neighbours."""
+    left, up, plane = layout.lags()
+    time = (0, codec.TIME) if layout.block > 1 else (0,)
+    yield from time
     if left:
-        yield codec.LEFT
         yield from (codec.LEFT | bit for bit in time)
     if up:
         yield from (codec.UP, codec.LEFT | codec.UP)
@@ -144,47 +222,71 @@ def _masks(layout: Layout) -> Iterator[int]:
         yield from (codec.LEFT | codec.PLANE, codec.UP | codec.PLANE, codec.LEFT | codec.UP | codec.PLANE)
 
 
-def _tried(layout: Layout, method: Method, sample: Bytes) -> Choice:
-    """Code some blocks of the sample and see."""
-    blocks = min(len(sample), SAMPLE_UNITS) // layout.block
-    if not blocks:
-        return Choice(layout=layout, method=method, unit_bytes=layout.unit_bytes, speed=0.0)
-    encoder = Encoder(layout.block_bytes)
-    geometry = layout.geometry(1)
-    address = sample.__array_interface__["data"][0]
-    # Spread over what has been seen, not only its beginning.
-    stride = max(1, (len(sample) // layout.block) // blocks)
-    sizes = [
-        min(encoder.encode(address + n * stride * layout.block_bytes, geometry, method), layout.block_bytes)
-        for n in range(blocks)
-    ]
-    unit_bytes = sum(sizes) / (blocks * layout.block)
-    return Choice(layout=layout, method=method, unit_bytes=unit_bytes, speed=sampling_speed(layout, method, unit_bytes))
-
-
 class Watch:
-    """Looks at a block now and then and changes the transform when the data has changed."""
+    """Looks at a block now and then and changes what it is coded with when the data has changed."""
 
-    EVERY = 256
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-        self._countdown = self.EVERY
+    def __init__(self) -> None:
+        self._countdown = 0
 
     def __call__(self, column: Column, address: int) -> None:
         """A block is about to be coded."""
-        self._countdown -= 1
-        if self._countdown or column.encoder is None or column.method is None:
+        if self._countdown:
+            self._countdown -= 1
             return
-        self._countdown = self.EVERY
-        layout, place = column.layout, column.method.place
-        tried: list[Choice] = []
-        for mask in _masks(layout):
-            method = Method(place=place, level=_levels(place, mask)[0], mask=mask)
-            size = column.encoder.encode(address, column.geometry, method) / layout.block
-            tried.append(
-                Choice(layout=layout, method=method, unit_bytes=size, speed=sampling_speed(layout, method, size))
-            )
-        best = _best([c for c in tried if c.speed >= self._options.speed], NEXT_TO)
-        if best:
-            column.method = best.method
+        self._countdown = max(LOOK_BLOCKS, LOOK_UNITS // column.layout.block)
+        if column.encoder is None or column.method is None:
+            return
+        if column.method.place == codec.HUFFMAN:
+            column.method = _better_table(column, address, column.method)
+        elif column.method.mask & codec.SPARSE:
+            column.method = _better_reference(column, address, column.method)
+        else:
+            column.method = _better_mask(column, address, column.method)
+
+
+def _better_table(column: Column, address: int, method: Method) -> Method:
+    """The transform and table that suit a block best; a new table where it is worth it."""
+    assert column.encoder is not None
+    tables = [(number, column.models.made_from[number][1]) for number in column.models.of(TABLE)]
+    # What each transform could come to says which is worth a second look; making a table takes a millisecond.
+    counted = {}
+    for mask in pixel_masks(column.layout):
+        counts = np.zeros(256, np.int64)
+        count_transformed(column.encoder, address, column.geometry, mask, counts)
+        counted[mask] = counts
+    kept = huffman.coded_bytes(counted[method.mask], column.models.made_from[method.model][1])
+    mask = min(counted, key=lambda mask: huffman.least_bytes(counted[mask]))
+    if huffman.least_bytes(counted[mask]) > TELLING * kept:
+        return method
+    size, number = min((huffman.coded_bytes(counted[mask], lengths), number) for number, lengths in tables)
+    if not column.models.full:
+        fresh = huffman.code_lengths(counted[mask])
+        if huffman.coded_bytes(counted[mask], fresh) < BETTER * min(size, kept):
+            return replace(method, mask=mask, model=column.models.add(TABLE, fresh))
+    return replace(method, mask=mask, model=number) if size < BETTER * kept else method
+
+
+def _better_reference(column: Column, address: int, method: Method) -> Method:
+    """The reference that suits a block best; its own first unit is one for those to come where it differs from all."""
+    assert column.encoder is not None
+    sizes = {
+        number: column.encoder.encode(address, column.geometry, method, column.models.address(number))
+        or column.layout.block_bytes
+        for number in column.models.of(REFERENCE)
+    }
+    own = column.encoder.encode(address, column.geometry, method, address) or column.layout.block_bytes
+    best = min(sizes, key=lambda number: sizes[number])
+    if own < 0.7 * sizes[best] and len(sizes) < MOST_REFERENCES:
+        unit = column.unit_at(address)
+        return replace(method, model=column.models.add(REFERENCE, unit))
+    return replace(method, model=best)
+
+
+def _better_mask(column: Column, address: int, method: Method) -> Method:
+    assert column.encoder is not None
+    sizes = {}
+    for mask in _whole_masks(column.layout):
+        sizes[mask] = column.encoder.encode(address, column.geometry, replace(method, mask=mask))
+    best = min(sizes, key=lambda mask: sizes[mask])
+    kept = sizes.get(method.mask, column.layout.block_bytes)
+    return replace(method, mask=best) if sizes[best] < BETTER * kept else method

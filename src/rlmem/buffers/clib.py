@@ -24,7 +24,6 @@ class Coders:
 
     zstd_decompress: int
     zstd_compress: int
-    zstd_compress_set: int
     lz4_decompress: int
     lz4_compress: int
 
@@ -58,21 +57,7 @@ def zstd() -> ctypes.CDLL | None:
             getattr(library, name).restype = ctypes.c_void_p
         for name in ("ZSTD_freeDCtx", "ZSTD_freeCCtx"):
             getattr(library, name).argtypes = [ctypes.c_void_p]
-        library.ZSTD_CCtx_setParameter.argtypes = [ctypes.c_void_p, ctypes.c_int, ctypes.c_int]
     return library
-
-
-def literals_only(context: int) -> None:
-    """Set a compression context to find next to no matches and to Huffman-code everything.
-
-    Differences of neighbouring pixels have nothing to match: looking for it costs most of the coding time, and the few
-    bytes found cost most of the decoding time.
-    """
-    library = zstd()
-    if library:
-        level, literals, always = 100, 1002, 1  # ZSTD_c_compressionLevel, ZSTD_c_literalCompressionMode, ZSTD_ps_enable
-        library.ZSTD_CCtx_setParameter(context, level, -10_000)
-        library.ZSTD_CCtx_setParameter(context, literals, always)
 
 
 @cache
@@ -91,7 +76,6 @@ def coders() -> Coders:
     return Coders(
         zstd_decompress=_address(zstd(), "ZSTD_decompressDCtx"),
         zstd_compress=_address(zstd(), "ZSTD_compressCCtx"),
-        zstd_compress_set=_address(zstd(), "ZSTD_compress2"),
         lz4_decompress=_address(lz4(), "LZ4_decompress_safe"),
         lz4_compress=_address(lz4(), "LZ4_compress_default"),
     )

@@ -1,9 +1,11 @@
-"""Blocks in and out of their stored form: delta transforms, then Zstandard or LZ4. Lossless, native, without the GIL.
+"""Blocks in and out of their stored form: a transform, then a coder. Lossless, native, without the GIL.
 
 A transform is a set of lags; for each, every byte has the byte one lag before it subtracted, modulo 256. *Left* is the
 neighbouring pixel, *up* the row above, *plane* the previous colour plane, *time* the previous unit of the block. They
 undo exactly whatever the data is. *Shuffle* puts the first bytes of all numbers together, then the second ones: what
-floats need.
+floats need. *Sparse* tells only what changed from unit to unit.
+
+What coding needs beside the block, a column keeps as models: the reference of *sparse*, the table of the Huffman coder.
 """
 
 from __future__ import annotations
@@ -14,119 +16,139 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint8, void
+from numba import carray, int64, uint8, void
 
-from rlmem.buffers import clib
+from rlmem.buffers import clib, huffman, sparse
 from rlmem.buffers.native import (
+    at,
     call_lz4,
     call_zstd,
     call_zstd_level,
     compiled,
     copy_bytes,
     inlined,
+    running_sums_1,
+    running_sums_2,
+    running_sums_3,
+    running_sums_4,
 )
 
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-#: Where a block is: not yet written; in a raw segment; equal to the column's pattern; in the log as it is, LZ4, Zstandard.
-ABSENT, RAW, PATTERN, STORED, LZ4, ZSTD = range(6)
-#: Transforms, as bits above the place.
-LEFT, UP, PLANE, TIME, SHUFFLE = 1, 2, 4, 8, 16
+#: Where a block is: not yet written; in a raw segment; equal to the column's pattern; in the log as it is, or coded by LZ4,
+#: Zstandard, or the column's own Huffman table.
+ABSENT, RAW, PATTERN, STORED, LZ4, ZSTD, HUFFMAN = range(7)
+#: Transforms, as bits above the place; above them the number of the model.
+LEFT, UP, PLANE, TIME, SHUFFLE, SPARSE = 1, 2, 4, 8, 16, 32
+SIZE_BITS, PLACE_BITS, MASK_BITS = 40, 3, 8
+#: Models a column may have: a table entry names one in eight bits.
+MOST_MODELS = 255
 
 #: A block that codes to more than this share of itself is left as it is: sampling it then costs nothing.
 WORTH = 0.92
+#: Bytes behind a coded block that may be read, never used.
+SLACK = 16
 
 #: Positions in the geometry array every compiled function takes.
-K, UNIT, DEPTH, OUTER, INNER, RING, OBS, LAG_LEFT, LAG_UP, LAG_PLANE, ITEM = range(11)
-GEOMETRY = 11
-#: Positions in a worker's array of addresses; the last two keep which block each scratch half holds.
-Z_DECODE, Z_DCTX, L_DECODE, TURN, KEY = 0, 1, 2, 3, 4
-WORK = 6
+K, UNIT, DEPTH, OUTER, INNER, RING, OBS, LAG_LEFT, LAG_UP, LAG_PLANE, ITEM, ROOMS = range(12)
+GEOMETRY = 12
+#: Positions in a worker's array: functions and contexts, its memory, whose turn it is; then five numbers for each room:
+#: which block is in it, where its units are, how many are made, where the runs of the next one are and where they end.
+Z_DECODE, Z_DCTX, L_DECODE, SCRATCH, RUNS, SPARE, TURN, ROOM = range(8)
+KEY, WHERE, MADE, NEXT, END = range(5)
+MOST_ROOMS = 8
+WORK = ROOM + 5 * MOST_ROOMS
 
 
 @inlined
-def _add_near(data: Any, start: int, size: int, lag: int) -> None:
-    """Undo a subtraction along a short lag, keeping the running sums out of memory: reading back a byte just written costs
-    five times as much as adding to it."""
-    part = data[start : start + size]
+def _add_near(target: int, size: int, lag: int) -> None:
+    """Undo a subtraction along a short lag."""
+    done = np.int64(0)
     if lag == 1:
-        a = np.uint8(0)
-        for i in range(part.size):
-            a = np.uint8(a + part[i])
-            part[i] = a
+        done = running_sums_1(target, size)
+    elif lag == 2:
+        done = running_sums_2(target, size)
     elif lag == 3:
-        a = b = c = np.uint8(0)
-        for n in range(part.size // 3):
-            i = 3 * n
-            a, b, c = np.uint8(a + part[i]), np.uint8(b + part[i + 1]), np.uint8(c + part[i + 2])
-            part[i], part[i + 1], part[i + 2] = a, b, c
-        for i in range(max(part.size // 3 * 3, 3), part.size):
-            part[i] = part[i] + part[i - 3]
-    else:
-        for i in range(lag, part.size):
-            part[i] = part[i] + part[i - lag]
+        done = running_sums_3(target, size)
+    elif lag == 4:
+        done = running_sums_4(target, size)
+    part = carray(at(target), (size,), np.uint8)
+    for i in range(max(done, lag), size):
+        part[i] = part[i] + part[i - lag]
 
 
 @inlined
-def _add_rows(data: Any, start: int, size: int, lag: int) -> None:
+def _add_rows(target: int, size: int, lag: int) -> None:
     """Undo a subtraction along a lag; row by row so that the additions run side by side."""
     if lag < 16:
-        _add_near(data, start, size, lag)
+        _add_near(target, size, lag)
         return
-    at = start + lag
-    end = start + size
-    while at < end:
-        width = min(lag, end - at)
-        row = data[at : at + width]
-        above = data[at - lag : at - lag + width]
+    start = lag
+    while start < size:
+        width = min(lag, size - start)
+        row = carray(at(target + start), (width,), np.uint8)
+        above = carray(at(target + start - lag), (width,), np.uint8)
         for i in range(width):
             row[i] = row[i] + above[i]
-        at += width
+        start += width
 
 
 @inlined
-def _subtract(source: Any, target: Any, start: int, size: int, lag: int) -> None:
-    for i in range(start, start + min(lag, size)):
-        target[i] = source[i]
-    for i in range(start + lag, start + size):
-        target[i] = source[i] - source[i - lag]
+def _subtract(source: int, target: int, size: int, lag: int) -> None:
+    copy_bytes(target, source, min(lag, size))
+    # Three views that all start at 0: the compiler does many at a time only where no index can be negative.
+    count = max(size - lag, 0)
+    before = carray(at(source), (count,), np.uint8)
+    here = carray(at(source + lag), (count,), np.uint8)
+    out = carray(at(target + lag), (count,), np.uint8)
+    for i in range(count):
+        out[i] = here[i] - before[i]
 
 
 @inlined
-def _unshuffle(source: Any, target: Any, size: int, item: int) -> None:
+def _unshuffle(source: int, target: int, size: int, item: int) -> None:
     count = size // item
     for byte in range(item):
-        plane = source[byte * count : (byte + 1) * count]
+        plane = carray(at(source + byte * count), (count,), np.uint8)
+        out = carray(at(target), (size,), np.uint8)
         for i in range(count):
-            target[i * item + byte] = plane[i]
+            out[i * item + byte] = plane[i]
 
 
 @inlined
-def decode(place: int, mask: int, address: int, size: int, g: Any, scratch: Any, half: int, work: Any) -> bool:
-    """Put a stored block's units, as they were, into one half of the scratch area."""
+def unpacked(place: int, address: int, size: int, target: int, room: int, work: Any) -> int:
+    """Undo LZ4 or Zstandard; how many bytes came out."""
+    if place == ZSTD:
+        return call_zstd(work[Z_DECODE], work[Z_DCTX], target, room, address, size)
+    return call_lz4(work[L_DECODE], address, target, size, room)
+
+
+@inlined
+def decode(place: int, mask: int, model: int, address: int, size: int, g: Any, target: int, work: Any) -> bool:
+    """Put a stored block's units, as they were, to an address; of any transform but sparse."""
     unit = g[UNIT]
     total = g[K] * unit
-    target = scratch[2] if mask & SHUFFLE else scratch[half]
-    if place == ZSTD:
-        got = call_zstd(work[Z_DECODE], work[Z_DCTX], target.ctypes.data, total, address, size)
-    else:
-        got = call_lz4(work[L_DECODE], address, target.ctypes.data, size, total)
-    if got != total:
+    first = work[SPARE] if mask & SHUFFLE else target
+    if place == HUFFMAN:
+        if not huffman.decode(address, size, first, total, model):
+            return False
+    elif unpacked(place, address, size, first, total, work) != total:
         return False
     if mask & SHUFFLE:
-        _unshuffle(target, scratch[half], total, g[ITEM])
+        _unshuffle(first, target, total, g[ITEM])
         return True
     if mask & TIME:
-        _add_rows(target, 0, total, unit)
+        _add_rows(target, total, unit)
     if mask & (LEFT | UP | PLANE):
         for n in range(g[K]):
+            start = target + n * unit
             if mask & PLANE:
-                _add_rows(target, n * unit, unit, g[LAG_PLANE])
+                _add_rows(start, unit, g[LAG_PLANE])
             if mask & UP:
-                _add_rows(target, n * unit, unit, g[LAG_UP])
+                _add_rows(start, unit, g[LAG_UP])
             if mask & LEFT:
-                _add_rows(target, n * unit, unit, g[LAG_LEFT])
+                _add_rows(start, unit, g[LAG_LEFT])
     return True
 
 
@@ -142,16 +164,24 @@ def transform(address: int, mask: int, g: Ints, first: Bytes, second: Bytes) -> 
             for byte in range(g[ITEM]):
                 first[byte * count + i] = second[i * g[ITEM] + byte]
         return
-    copy_bytes(first.ctypes.data, address, total)
+    bits = 0
     for bit in (LEFT, UP, PLANE, TIME):
         if mask & bit:
-            copy_bytes(second.ctypes.data, first.ctypes.data, total)
+            bits += 1
+    one, two = np.int64(first.ctypes.data), np.int64(second.ctypes.data)
+    if not bits:
+        copy_bytes(one, address, total)
+    # From the block to one area, then from one to the other, so that the last step ends in the first.
+    here, there = address, one if bits % 2 else two
+    for bit in (LEFT, UP, PLANE, TIME):
+        if mask & bit:
             if bit == TIME:
-                _subtract(second, first, 0, total, unit)
+                _subtract(here, there, total, unit)
             else:
                 lag = g[LAG_LEFT] if bit == LEFT else (g[LAG_UP] if bit == UP else g[LAG_PLANE])
                 for n in range(g[K]):
-                    _subtract(second, first, n * unit, unit, lag)
+                    _subtract(here + n * unit, there + n * unit, unit, lag)
+            here, there = there, two if there == one else one
 
 
 @compiled(int64(int64, int64, uint8[::1], int64, uint8[::1], int64))
@@ -159,96 +189,113 @@ def _zstd(function: int, context: int, source: Bytes, size: int, target: Bytes, 
     return call_zstd_level(function, context, target.ctypes.data, target.size, source.ctypes.data, size, level)
 
 
-@compiled(int64(int64, int64, uint8[::1], int64, uint8[::1]))
-def _zstd_set(function: int, context: int, source: Bytes, size: int, target: Bytes) -> int:
-    return call_zstd(function, context, target.ctypes.data, target.size, source.ctypes.data, size)
-
-
 @compiled(int64(int64, uint8[::1], int64, uint8[::1]))
 def _lz4(function: int, source: Bytes, size: int, target: Bytes) -> int:
     return call_lz4(function, source.ctypes.data, target.ctypes.data, size, target.size)
 
 
-@compiled(int64(int64, int64, int64, int64[::1], uint8[:, ::1], int64[::1]))
-def decode_block(kind: int, address: int, size: int, g: Ints, scratch: Bytes, work: Ints) -> int:
-    """Decode one block into the first half of the scratch area; 1 when it came out whole."""
-    return 1 if decode(kind & 7, kind >> 3, address, size, g, scratch, 0, work) else 0
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """How a block is coded: the coder, its level and the transform before it.
+    """How a block is coded: the coder, its level, the transform before it, and the model both may need.
 
-    Level 0 of Zstandard is its Huffman stage alone.
+    Level 0 of Zstandard is its Huffman stage alone; blocks in older files have it.
     """
 
     place: int
     level: int = 1
     mask: int = 0
+    model: int = 0
 
     @property
     def name(self) -> str:
         """As shown to people: ``zstd-1 left+up``."""
-        coder = {STORED: "none", LZ4: "lz4", ZSTD: f"zstd-{self.level}" if self.level else "huffman"}[self.place]
-        parts = [
-            n
-            for bit, n in ((LEFT, "left"), (UP, "up"), (PLANE, "plane"), (TIME, "time"), (SHUFFLE, "shuffle"))
-            if self.mask & bit
-        ]
-        return f"{coder} {'+'.join(parts)}".strip()
+        coder = {STORED: "", LZ4: "lz4", ZSTD: f"zstd-{self.level}", HUFFMAN: "huffman"}[self.place]
+        names = {LEFT: "left", UP: "up", PLANE: "plane", TIME: "time", SHUFFLE: "shuffle", SPARSE: "sparse"}
+        return f"{coder} {'+'.join(name for bit, name in names.items() if self.mask & bit)}".strip() or "none"
+
+    @property
+    def bits(self) -> int:
+        """What a table entry says of it, above the size."""
+        return (((self.model << MASK_BITS) | self.mask) << PLACE_BITS | self.place) << SIZE_BITS
 
 
 class Encoder:
-    """Room and a context to encode blocks of one size; one to a column."""
+    """Room and a context to encode blocks of one size; one to a column, for its method, or for any method to be tried."""
 
-    def __init__(self, block_bytes: int) -> None:
+    def __init__(self, block_bytes: int, method: Method | None = None) -> None:
         self.block_bytes = block_bytes
-        # Zstandard's and LZ4's worst cases are under 1/128 more, plus a constant.
-        room = block_bytes + block_bytes // 64 + 1024
-        self._first = np.empty(block_bytes, np.uint8)
-        self._second = np.empty(block_bytes, np.uint8)
-        self.output = np.empty(room, np.uint8)
+        lean = method is not None and bool(method.mask & SPARSE)
+        self._first = np.empty(runs_room(block_bytes) if lean else block_bytes, np.uint8)
+        self._second = np.empty(0 if lean else block_bytes, np.uint8)
+        # Zstandard's and LZ4's worst cases are under 1/128 more; Huffman codes are written to four places at first.
+        more = self._first.size // (2 if method is None or method.place == HUFFMAN else 64)
+        self.output = np.empty(self._first.size + more + 1024, np.uint8)
+        self._address = self._first.__array_interface__["data"][0]
+        self.output_address = self.output.__array_interface__["data"][0]
         self._coders = clib.coders()
-        library = clib.zstd()
-        self._contexts: dict[bool, int] = {}
-        self._library = library
+        self._library = clib.zstd()
+        self._made = 0
 
-    def _context(self, literals: bool) -> int:
+    @property
+    def _context(self) -> int:
         """A compression context, made when first needed."""
-        if literals not in self._contexts and self._library:
-            self._contexts[literals] = made = self._library.ZSTD_createCCtx()
-            weakref.finalize(self, self._library.ZSTD_freeCCtx, made)
-            if literals:
-                clib.literals_only(made)
-        return self._contexts.get(literals, 0)
+        if not self._made and self._library:
+            self._made = self._library.ZSTD_createCCtx()
+            weakref.finalize(self, self._library.ZSTD_freeCCtx, self._made)
+        return self._made
 
     @property
     def nbytes(self) -> int:
         """The room it holds."""
         return self._first.nbytes + self._second.nbytes + self.output.nbytes
 
-    def encode(self, address: int, geometry: Ints, method: Method) -> int:
-        """The size of the block at an address once coded; the bytes are at the start of ``output``."""
+    def transformed(self, address: int, geometry: Ints, mask: int) -> int:
+        """Where the block at an address is, transformed, until the next call."""
+        transform(address, mask, geometry, self._first, self._second)
+        return self._address
+
+    def encode(self, address: int, geometry: Ints, method: Method, model: int = 0) -> int:
+        """The size of the block at an address once coded, 0 where it cannot be; the bytes are at the start of ``output``."""
         size = int(geometry[K] * geometry[UNIT])
-        transform(address, method.mask, geometry, self._first, self._second)
-        if method.place == ZSTD and method.level:
-            context = self._context(literals=False)
-            return int(_zstd(self._coders.zstd_compress, context, self._first, size, self.output, method.level))
+        if method.mask & SPARSE:
+            # Runs take no more than half a block, so that there is room for them when it is read.
+            out = self.output_address if method.place == STORED else self._address
+            size = sparse.tell(address, geometry[K], geometry[UNIT], model, out, runs_room(size))
+            if method.place == STORED or not size:
+                return int(size)
+        else:
+            transform(address, method.mask, geometry, self._first, self._second)
+        if method.place == HUFFMAN:
+            return int(huffman.encode(self._address, size, model, self.output))
         if method.place == ZSTD:
-            context = self._context(literals=True)
-            return int(_zstd_set(self._coders.zstd_compress_set, context, self._first, size, self.output))
+            return int(_zstd(self._coders.zstd_compress, self._context, self._first, size, self.output, method.level))
         return int(_lz4(self._coders.lz4_compress, self._first, size, self.output))
 
 
-class Worker:
-    """What one thread needs to decode: a context and room for two blocks, and one more to unshuffle."""
+def runs_room(block_bytes: int) -> int:
+    """The most that the runs of a sparse block may take."""
+    return block_bytes // 2
 
-    def __init__(self, block_bytes: int) -> None:
+
+class Worker:
+    """What one thread needs to decode: a context, rooms for blocks, one more to unshuffle, and rooms for runs."""
+
+    def __init__(self, block_bytes: int, rooms: int, *, spare: bool = True, runs: bool = True) -> None:
         coders, library = clib.coders(), clib.zstd()
-        self.scratch = np.empty((3, max(block_bytes, 1)), np.uint8)
+        blocks, apart = rooms + spare, rooms * runs_room(block_bytes) if runs else 0
+        self.memory = np.empty(blocks * block_bytes + apart + SLACK, np.uint8)
         self.work = np.zeros(WORK, np.int64)
         self.work[Z_DECODE], self.work[L_DECODE] = coders.zstd_decompress, coders.lz4_decompress
+        start = self.memory.__array_interface__["data"][0]
+        self.work[SCRATCH], self.work[SPARE] = start, start + rooms * block_bytes
+        self.work[RUNS] = start + blocks * block_bytes
+        self.address = self.work.__array_interface__["data"][0]
         if library:
             context = library.ZSTD_createDCtx()
             self.work[Z_DCTX] = context
             weakref.finalize(self, library.ZSTD_freeDCtx, context)
+
+    @property
+    def nbytes(self) -> int:
+        """The memory it works in."""
+        return self.memory.nbytes

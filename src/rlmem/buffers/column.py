@@ -6,18 +6,18 @@ from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
-from numba import int64, uint8
+from numba import int64, uint8, void
 
 from rlmem.buffers import codec, kernels
-from rlmem.buffers.arena import EXTENT_BYTES, Arena
+from rlmem.buffers.arena import Arena
 from rlmem.buffers.codec import Bytes, Encoder, Ints, Method, Worker
 from rlmem.buffers.layout import Layout
-from rlmem.buffers.native import compiled, same_bytes
+from rlmem.buffers.models import Models
+from rlmem.buffers.native import compiled, copy_bytes, same_bytes
 from rlmem.buffers.rows import Rows
 
-#: A log segment is at least this much; coded blocks are laid one after another in it.
+#: Coded blocks are laid one after another in log segments of about this much.
 LOG_BYTES = 128 << 10
-PAGE = 4096
 AHEAD_UNITS = 16
 
 
@@ -35,8 +35,18 @@ def address_of(array: Bytes) -> int:
     return array.ctypes.data
 
 
+@compiled(void(int64, int64, int64))
+def _copy(target: int, source: int, size: int) -> None:
+    copy_bytes(target, source, size)
+
+
 def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
+
+
+def _log_segment(layout: Layout, total: int) -> int:
+    """A segment of the log: at least a block that hardly shrank, and little beside the whole."""
+    return _round_up(max(min(total // 64, LOG_BYTES), layout.block_bytes + codec.SLACK), 64)
 
 
 class Column:
@@ -46,12 +56,21 @@ class Column:
     to be the key's constant pattern and costs nothing. The table says for every block of every env where it is.
     """
 
-    def __init__(self, layout: Layout, rows: Rows, *, method: Method | None = None, paired: bool = True) -> None:
+    def __init__(
+        self,
+        layout: Layout,
+        rows: Rows,
+        *,
+        method: Method | None = None,
+        models: Models | None = None,
+        paired: bool = True,
+    ) -> None:
         self.layout, self.rows, self.method, self.paired = layout, rows, method, paired
         n_envs = rows.n_envs
-        self.raw = Arena(_round_up(max(layout.block_bytes, 1), PAGE if layout.block_bytes >= PAGE else 64),
-                         extent_bytes=self._extent(layout, rows))  # fmt: skip
-        self.log = Arena(_round_up(max(LOG_BYTES, layout.block_bytes), PAGE), extent_bytes=4 << 20)
+        total = rows.capacity * n_envs * layout.unit_bytes
+        # With a codec only blocks being written are raw, if it serves; and what is coded is smaller by some factor.
+        self.raw = Arena(_round_up(max(layout.block_bytes, 1), 64), expected_bytes=0 if method else total)
+        self.log = Arena(_log_segment(layout, total), expected_bytes=total // 4 if method else 0)
         self.geometry = layout.geometry(ring=4)
         self.table = np.zeros((n_envs, 4, 2), np.int64)
         #: Counts the times the table moved.
@@ -71,7 +90,8 @@ class Column:
         #: For each env the unit its first constant block repeated.
         self.patterns: dict[int, Bytes] = {}
         self.pattern_addresses = np.zeros(n_envs, np.int64)
-        self.encoder = Encoder(layout.block_bytes) if method else None
+        self.models = models or Models()
+        self.encoder = Encoder(layout.block_bytes, method) if method else None
         #: Small blocks are opened, and later coded, some at a time.
         self._ahead = max(0, AHEAD_UNITS // layout.block - 1) if method else 0
         self.coded_blocks = self.coded_bytes = self.constant_blocks = 0
@@ -80,10 +100,6 @@ class Column:
         self._log_used = 0
         self._log_live: dict[int, int] = {}
         self._workers: list[Worker] = []
-
-    @staticmethod
-    def _extent(layout: Layout, rows: Rows) -> int:
-        return min(EXTENT_BYTES, max(rows.capacity * rows.n_envs * layout.unit_bytes // 16, layout.block_bytes))
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -102,54 +118,63 @@ class Column:
         else:
             self.now, self.last = self.last, self.now
 
-    def prepare(self, starts: Ints, per_row: int) -> None:
+    def prepare(self, starts: list[int], per_row: int) -> None:
         """Open blocks for the next row; seal full ones; free those nobody needs.
 
         ``starts`` is for each env the last unit written, or the next one where rows are single units.
         """
         k = self.layout.block
+        # A row writes its next observation, and its own where an episode ended; or a single unit.
+        behind = [
+            env for env, (start, opened) in enumerate(zip(starts, self.opened.tolist(), strict=True))
+            if opened < (max(start, 0) + per_row) // k
+        ]  # fmt: skip
+        if not behind:
+            return
         oldest = self._oldest_units()
-        for env in range(self.rows.n_envs):
-            start = max(int(starts[env]), 0)
+        for env in behind:
+            start = max(starts[env], 0)
             if self.opened[env] < 0:
                 self.first[env] = start // k
                 self.opened[env] = self.sealed[env] = start // k - 1
             # Everything up to here is written, and with it every block before this one.
-            while self.sealed[env] + 1 < start // k and self.sealed[env] < self.opened[env]:
-                self.sealed[env] += 1
-                self._seal(env, int(self.sealed[env]))
+            sealed, last = int(self.sealed[env]) + 1, min(start // k, int(self.opened[env]) + 1)
+            for block in range(sealed, last):
+                self._seal(env, block)
+            self.sealed[env] = max(last, sealed) - 1
             if oldest is not None:
-                self._release(env, int(oldest[env]) // k)
-            # A row writes its next observation, and its own where an episode ended; or a single unit.
-            while self.opened[env] < (start + per_row) // k + self._ahead:
-                self._open(env, int(self.opened[env]) + 1)
+                self._release(env, oldest[env] // k)
+            for block in range(int(self.opened[env]) + 1, (start + per_row) // k + self._ahead + 1):
+                self._open(env, block)
         if self.layout.depth > 1 and oldest is not None:
             self._prune(oldest)
 
     def _release(self, env: int, block: int) -> None:
         """Free an env's blocks before one."""
-        while self.first[env] < min(block, self.sealed[env] + 1):
-            self._free(env, int(self.first[env]))
-            self.first[env] += 1
+        end = min(block, int(self.sealed[env]) + 1)
+        for free in range(int(self.first[env]), end):
+            self._free(env, free)
+        self.first[env] = max(end, self.first[env])
 
     def shrink(self) -> None:
         """Free what no row needs and give its memory back."""
         oldest = self._oldest_units()
         if oldest is not None:
             for env in range(self.rows.n_envs):
-                self._release(env, int(oldest[env]) // self.layout.block)
+                self._release(env, oldest[env] // self.layout.block)
             self._prune(oldest)
         self.raw.trim()
         self.log.trim()
 
-    def _oldest_units(self) -> Ints | None:
+    def _oldest_units(self) -> list[int] | None:
         """The first unit of each env that is still needed."""
         oldest = self.rows.oldest_units()
-        return None if oldest is None else oldest - (self.layout.depth - 1)
+        return None if oldest is None else [unit - (self.layout.depth - 1) for unit in oldest]
 
-    def _prune(self, oldest: Ints) -> None:
-        for env, kept in enumerate(self.prefixes):
-            for start in [start for start in kept if start < oldest[env]]:
+    def _prune(self, oldest: list[int]) -> None:
+        for kept, first in zip(self.prefixes, oldest, strict=True):
+            # Kept in the order they came.
+            while kept and (start := next(iter(kept))) < first:
                 del kept[start]
 
     def _slot(self, block: int) -> int:
@@ -159,7 +184,7 @@ class Column:
         if block - self.first[env] + 1 > self.table.shape[1]:
             self._grow_table()
         name = self.raw.take()
-        self.table[env, self._slot(block)] = (name << 32, (codec.RAW << 40) | self.layout.block_bytes)
+        self.table[env, self._slot(block)] = (name << 32, (codec.RAW << codec.SIZE_BITS) | self.layout.block_bytes)
         self.opened[env] = block
 
     def _grow_table(self) -> None:
@@ -184,24 +209,30 @@ class Column:
         start = address if pattern is None else int(self.pattern_addresses[env])
         if _constant(address, layout.block, layout.unit_bytes, start):
             if pattern is None:
-                self.set_pattern(env, self.raw.data(name)[: layout.unit_bytes].copy())
+                self.set_pattern(env, self.unit_at(address))
             self.raw.give(name)
-            self.table[env, slot] = (0, codec.PATTERN << 40)
+            self.table[env, slot] = (0, codec.PATTERN << codec.SIZE_BITS)
             self.constant_blocks += 1
             return
         if self.on_seal is not None:
             self.on_seal(self, address)
-        if self.method is None or self.encoder is None or self.method.place == codec.STORED:
+        if self.method is None or self.encoder is None:
             return
-        size = self.encoder.encode(address, self.geometry, self.method)
+        size = self.encoder.encode(address, self.geometry, self.method, self.models.address(self.method.model))
         if not 0 < size < codec.WORTH * layout.block_bytes:
             return
         segment, at = self._log_room(size)
-        self.log.data(segment)[at : at + size] = self.encoder.output[:size]
+        _copy(self.log.addresses[segment] + at, self.encoder.output_address, size)
         self.raw.give(name)
-        self.table[env, slot] = ((segment << 32) | at, ((self.method.mask << 3 | self.method.place) << 40) | size)
+        self.table[env, slot] = ((segment << 32) | at, self.method.bits | size)
         self.coded_blocks += 1
         self.coded_bytes += size
+
+    def unit_at(self, address: int) -> Bytes:
+        """A copy of the unit at an address."""
+        unit = np.empty(self.layout.unit_bytes, np.uint8)
+        _copy(unit.__array_interface__["data"][0], address, unit.size)
+        return unit
 
     def set_pattern(self, env: int, pattern: Bytes) -> None:
         """What an env's blocks are when they cost nothing."""
@@ -209,7 +240,7 @@ class Column:
         self.pattern_addresses[env] = address_of(pattern)
 
     def _log_room(self, size: int) -> tuple[int, int]:
-        if self._log_segment < 0 or self._log_used + size > self.log.segment_bytes:
+        if self._log_segment < 0 or self._log_used + size + codec.SLACK > self.log.segment_bytes:
             full = self._log_segment
             self._log_segment, self._log_used = self.log.take(), 0
             self._log_live[self._log_segment] = 0
@@ -226,27 +257,39 @@ class Column:
 
     def _free(self, env: int, block: int) -> None:
         slot = self._slot(block)
-        entry, info = (int(n) for n in self.table[env, slot])
-        place, name = (info >> 40) & 7, entry >> 32
+        entry, info = self.table[env, slot].tolist()
+        place, name = (info >> codec.SIZE_BITS) & 7, entry >> 32
         self.table[env, slot] = 0
         if place == codec.RAW:
             self.raw.give(name)
         elif place == codec.PATTERN:
             self.constant_blocks -= 1
-        elif place in (codec.LZ4, codec.ZSTD):
+        elif place != codec.ABSENT:
             self.coded_blocks -= 1
-            self.coded_bytes -= info & 0xFFFFFFFFFF
+            self.coded_bytes -= info & ((1 << codec.SIZE_BITS) - 1)
             self._log_live[name] -= 1
             if not self._log_live[name] and name != self._log_segment:
                 self._drop_log(name)
 
     # -- reading -----------------------------------------------------------------------------------------------------
 
-    def worker(self, n: int) -> Worker:
-        """The n-th thread's room to decode in."""
+    def worker_address(self, n: int) -> int:
+        """Where the n-th thread's room to decode in is described; 0 where there is nothing to decode."""
+        if self.encoder is None:
+            return 0
         while len(self._workers) <= n:
-            self._workers.append(Worker(self.layout.block_bytes if self.encoder else 0))
-        return self._workers[n]
+            layout, mask = self.layout, self.method.mask if self.method else 0
+            # Single units are decoded straight into the batch.
+            rooms = 0 if layout.block == 1 and layout.depth == 1 else layout.rooms
+            self._workers.append(
+                Worker(layout.block_bytes, rooms, spare=layout.dtype.itemsize > 1, runs=bool(mask & codec.SPARSE))
+            )
+        return self._workers[n].address
+
+    @property
+    def moves(self) -> tuple[int, int, int]:
+        """Differs once something has moved that compiled code reads from."""
+        return self.version, self.raw.version, self.log.version
 
     def patch(self, batch: Bytes, flags: Bytes, bit: int, slots: Ints, envs: Ints) -> None:
         """Put in the frames that are kept aside."""
@@ -283,7 +326,7 @@ class Column:
         aside = sum(stack.nbytes + 100 for kept in self.prefixes for stack in kept.values())
         marks = self.marks.nbytes * self.rows.filled // self.rows.capacity if self.layout.depth > 1 else 0
         encoder = self.encoder.nbytes if self.encoder else 0
-        workers = sum(worker.scratch.nbytes for worker in self._workers)
+        workers = sum(worker.nbytes for worker in self._workers)
         patterns = sum(pattern.nbytes for pattern in self.patterns.values())
         return (
             self.raw.nbytes
@@ -295,6 +338,7 @@ class Column:
             + encoder
             + workers
             + patterns
+            + self.models.nbytes
         )
 
     @property

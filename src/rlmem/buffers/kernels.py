@@ -1,50 +1,20 @@
-"""The compiled inner loops: compare, push, gather. They know bytes, addresses and blocks; nothing of dtypes or frameworks."""
+"""The compiled way into a store: compare, number, write. It knows bytes, addresses and blocks; nothing of dtypes or frameworks."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import carray, int64, uint8, uint16, uint32, uint64, void
+from numba import carray, int64, uint32, uint64, void
 
-from rlmem.buffers.codec import (
-    DEPTH,
-    GEOMETRY,
-    INNER,
-    KEY,
-    OBS,
-    OUTER,
-    PATTERN,
-    RAW,
-    RING,
-    STORED,
-    TURN,
-    UNIT,
-    Bytes,
-    Ints,
-    K,
-    decode,
-)
-from rlmem.buffers.native import (
-    at,
-    compiled,
-    copy_bytes,
-    count_bits,
-    fetch_ahead,
-    fill_zero,
-    inlined,
-    read_byte,
-    same_bytes,
-    write_byte,
-)
+from rlmem.buffers.codec import DEPTH, GEOMETRY, INNER, OBS, OUTER, RING, UNIT, Ints, K
+from rlmem.buffers.native import at, compiled, copy_bytes, count_bits, inlined, read_byte, same_bytes, write_byte
 
 #: What stands before the first frame of a stream: nothing (zeros), that frame again, or frames kept aside.
 ZEROS, REPEAT, PREFIX, CHAINED = range(4)
 #: A row's mark: frames of history in the stream (12 bits), what stands before them, and the same for its next observation.
 AGE_BITS = 12
 MAX_DEPTH = 1 << AGE_BITS
-#: How many samples ahead memory is asked for, and at most how much of each.
-AHEAD, AHEAD_BYTES = 4, 4096
 #: Positions in the first line of what ``commit`` takes, and in the line of a column.
 N_ENVS, STATE, PAIRED, SLOT, NUMBERED, BROKEN, UNITS, HEADS, ANCHORS, BITS, OLD_ANCHORS, OLD_BITS, WORDS = range(13)
 NOW, AFTER, LAST, SIZE, GEO, TABLE, SEGMENTS, SEGMENT_COUNT, MARKS, MARK_COUNT, TOPS, ASIDE, OPENED = range(13)
@@ -278,154 +248,3 @@ def commit(ctx: Ints) -> int:  # noqa: PLR0912 (one call a row is the point)
         state[1] = min(state[1] + 1, state[3])
         state[2] = 1
     return aside
-
-
-@inlined
-def _locate(env: int, unit: int, g: Any, table: Any, raw: Any, log: Any, patterns: Any, scratch: Any, work: Any) -> int:
-    """The address of a unit, decoding its block if need be (two blocks stay decoded); 0 when the block is damaged."""
-    block = unit // g[K]
-    offset = (unit - block * g[K]) * g[UNIT]
-    slot = block % g[RING]
-    entry, info = table[env, slot, 0], table[env, slot, 1]
-    place = (info >> 40) & 7
-    if place == RAW:
-        return raw[entry >> 32] + (entry & 0xFFFFFFFF) + offset
-    if place == PATTERN:
-        return patterns[env]
-    address = log[entry >> 32] + (entry & 0xFFFFFFFF)
-    if place == STORED:
-        return address + offset
-    key = block * table.shape[0] + env + 1
-    for half in range(2):
-        if work[KEY + half] == key:
-            return scratch[half].ctypes.data + offset
-    half = work[TURN]
-    work[TURN] = 1 - half
-    work[KEY + half] = 0
-    if not decode(place, info >> 43, address, info & 0xFFFFFFFFFF, g, scratch, half, work):
-        return 0
-    work[KEY + half] = key
-    return scratch[half].ctypes.data + offset
-
-
-@inlined
-def _place_frame(target: int, source: int, j: int, g: Any) -> None:
-    """Put one frame at its place in a stack; a source of -1 is zeros."""
-    inner, depth = g[INNER], g[DEPTH]
-    if g[OUTER] == 1:
-        if source == -1:
-            fill_zero(target + j * inner, inner)
-        else:
-            copy_bytes(target + j * inner, source, inner)
-        return
-    span = depth * inner
-    to = target + j * inner
-    for o in range(g[OUTER]):
-        if source == -1:
-            fill_zero(to + o * span, inner)
-        elif inner == 1:
-            write_byte(to + o * span, read_byte(source + o))
-        else:
-            copy_bytes(to + o * span, source + o * inner, inner)
-
-
-@inlined
-def _build(
-    target: int, env: int, unit: int, age: int, kind: int,
-    g: Any, table: Any, raw: Any, log: Any, patterns: Any, scratch: Any, work: Any,
-) -> int:  # fmt: skip
-    """Rebuild one observation; 0 fine, 1 older frames are kept aside, -1 a block is damaged."""
-    depth = g[DEPTH]
-    state = 0
-    for j in range(depth):
-        back = depth - 1 - j
-        if back > age:
-            if kind == ZEROS:
-                _place_frame(target, -1, j, g)
-                continue
-            if kind == PREFIX:
-                state = 1
-                continue
-            back = age
-        source = _locate(env, unit - back, g, table, raw, log, patterns, scratch, work)
-        if source == 0:
-            return -1
-        _place_frame(target, source, j, g)
-    return state
-
-
-@inlined
-def _ask_ahead(env: int, unit: int, g: Any, table: Any, raw: Any) -> None:
-    """Fetch the beginning of a raw unit and of the next one; further on the processor looks ahead by itself."""
-    block = unit // g[K]
-    slot = block % g[RING]
-    if (table[env, slot, 1] >> 40) & 7 == RAW:
-        entry = table[env, slot, 0]
-        start = raw[entry >> 32] + (entry & 0xFFFFFFFF) + (unit - block * g[K]) * g[UNIT]
-        for line in range(0, min(2 * g[UNIT], AHEAD_BYTES), 64):
-            fetch_ahead(start + line)
-
-
-@compiled(
-    int64(
-        int64[::1], int64[::1], int64[::1], int64[::1], int64, int64, int64, uint8[:, ::1], uint8[:, ::1], uint8[::1],
-        int64[::1], uint32[:, ::1], uint64[:, ::1], uint32[::1], uint64[::1], int64[::1], int64,
-        int64[:, :, ::1], int64[::1], int64[::1], int64[::1], uint16[:, ::1], uint8[:, ::1], int64[::1],
-    )
-)  # fmt: skip
-def gather(  # noqa: PLR0912 (observations and next ones, whole or stacked)
-    slots: Ints, later: Ints, envs: Ints, order: Ints, lo: int, hi: int, want: int, out: Bytes, after: Bytes, patch: Bytes,
-    g: Ints, anchors: Any, bits: Any, old_anchors: Any, old_bits: Any, heads: Ints, pos: int,
-    table: Ints, raw: Ints, log: Ints, patterns: Ints, marks: Any, scratch: Bytes, work: Ints,
-) -> int:  # fmt: skip
-    """Fill rows ``order[lo:hi]`` of a batch: observations (``want`` bit 0) of ``slots``, next ones (bit 1) of ``later``.
-
-    ``patch`` says which rows have frames kept aside to be put in. The answer is -1, or the row whose block is damaged.
-    """
-    work[KEY], work[KEY + 1], work[TURN] = 0, 0, 0
-    depth = g[DEPTH]
-    for n in range(lo, hi):
-        if n + AHEAD < hi:
-            i = order[n + AHEAD]
-            unit = unit_of(envs[i], slots[i], anchors, bits, old_anchors, old_bits, heads[envs[i]], pos)
-            _ask_ahead(envs[i], unit, g, table, raw)
-        i = order[n]
-        env = envs[i]
-        head = heads[env]
-        patch[i] = 0
-        if want & 1:
-            slot = slots[i]
-            unit = unit_of(env, slot, anchors, bits, old_anchors, old_bits, head, pos)
-            target = out[i].ctypes.data
-            if depth == 1:
-                source = _locate(env, unit, g, table, raw, log, patterns, scratch, work)
-                if source == 0:
-                    return i
-                copy_bytes(target, source, g[OBS])
-            else:
-                mark = np.int64(marks[slot, env])
-                age, kind = mark & (MAX_DEPTH - 1), (mark >> AGE_BITS) & 3
-                state = _build(target, env, unit, age, kind, g, table, raw, log, patterns, scratch, work)
-                if state < 0:
-                    return i
-                patch[i] |= state
-        if want & 2:
-            slot = later[i]
-            unit = unit_of(env, slot, anchors, bits, old_anchors, old_bits, head, pos) + 1
-            target = after[i].ctypes.data
-            if depth == 1:
-                source = _locate(env, unit, g, table, raw, log, patterns, scratch, work)
-                if source == 0:
-                    return i
-                copy_bytes(target, source, g[OBS])
-            else:
-                mark = np.int64(marks[slot, env])
-                age, kind = min((mark & (MAX_DEPTH - 1)) + 1, depth - 1), (mark >> AGE_BITS) & 3
-                following = mark >> (AGE_BITS + 2)
-                if following != CHAINED:
-                    age, kind = 0, following
-                state = _build(target, env, unit, age, kind, g, table, raw, log, patterns, scratch, work)
-                if state < 0:
-                    return i
-                patch[i] |= state << 1
-    return -1

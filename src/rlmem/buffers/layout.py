@@ -11,7 +11,7 @@ import numpy.typing as npt
 from rlmem.buffers import codec
 
 #: A raw block is about this large: small beside any buffer worth the name, large beside what a block costs to keep.
-RAW_BLOCK_BYTES = 256 << 10
+RAW_BLOCK_BYTES = 512 << 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +53,11 @@ class Layout:
         """A block before any coding."""
         return self.block * self.unit_bytes
 
+    @property
+    def rooms(self) -> int:
+        """Blocks that stay decoded at a time: those that a stack and the next one are taken from."""
+        return min(2 + (self.depth - 1) // self.block, codec.MOST_ROOMS)
+
     def with_block(self, units: int) -> Layout:
         """The same with another block size."""
         return replace(self, block=units)
@@ -78,6 +83,7 @@ class Layout:
         g[codec.INNER] = self.unit_bytes // self.outer
         g[codec.RING], g[codec.OBS], g[codec.ITEM] = ring, self.obs_bytes, self.dtype.itemsize
         g[codec.LAG_LEFT], g[codec.LAG_UP], g[codec.LAG_PLANE] = self.lags()
+        g[codec.ROOMS] = self.rooms
         return g
 
 

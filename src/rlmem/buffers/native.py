@@ -22,7 +22,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 _said: list[bool] = []
 #: Names the state of all compiled code in the names numba keeps it under.
 _SOURCES = hashlib.sha256(
-    b"".join(Path(__file__).with_name(name).read_bytes() for name in ("native.py", "codec.py", "kernels.py"))
+    b"".join(
+        Path(__file__).with_name(name).read_bytes()
+        for name in ("native.py", "huffman.py", "sparse.py", "codec.py", "kernels.py", "reading.py")
+    )
 ).hexdigest()[:12]
 
 _I8, _I32, _I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
@@ -81,6 +84,19 @@ def copy_bytes(typing: Any, target: Any, source: Any, count: Any) -> Any:
     def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         to, frm = (builder.inttoptr(arg, _BYTES) for arg in args[:2])
         cgutils.raw_memcpy(builder, to, frm, args[2], 1)
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def move_bytes(typing: Any, target: Any, source: Any, count: Any) -> Any:
+    """``memmove(target, source, count)`` on addresses."""
+    signature = types.void(types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        to, frm = (builder.inttoptr(arg, _BYTES) for arg in args[:2])
+        cgutils.raw_memmove(builder, to, frm, args[2], 1)
         return context.get_dummy_value()
 
     return signature, generate
@@ -159,6 +175,118 @@ def count_bits(typing: Any, word: Any) -> Any:
         return builder.ctpop(args[0])
 
     return signature, generate
+
+
+@intrinsic
+def load64(typing: Any, address: Any) -> Any:
+    """The eight bytes at any address, lowest first."""
+    signature = types.uint64(types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        word = builder.load(builder.inttoptr(args[0], _I64.as_pointer()))
+        word.align = 1
+        return word
+
+    return signature, generate
+
+
+@intrinsic
+def store64(typing: Any, address: Any, word: Any) -> Any:
+    """Put eight bytes at any address, lowest first."""
+    signature = types.void(types.int64, types.uint64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        builder.store(args[1], builder.inttoptr(args[0], _I64.as_pointer())).align = 1
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def let_others(typing: Any) -> Any:
+    """``sched_yield()``: let another thread have the processor."""
+    signature = types.void()
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I32, [])
+        builder.call(cgutils.get_or_insert_function(builder.module, kind, "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return signature, generate
+
+
+@intrinsic
+def read_pipe(typing: Any, handle: Any, target: Any, count: Any) -> Any:
+    """``read(handle, target, count)``."""
+    signature = types.int64(types.int64, types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I32, _BYTES, _I64])
+        read = cgutils.get_or_insert_function(builder.module, kind, "read")
+        return builder.call(read, [builder.trunc(args[0], _I32), builder.inttoptr(args[1], _BYTES), args[2]])
+
+    return signature, generate
+
+
+@intrinsic
+def take_ticket(typing: Any, address: Any, count: Any) -> Any:
+    """Add to the number at an address, for all threads at once; what it was before."""
+    signature = types.int64(types.int64, types.int64)
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], _I64.as_pointer()), args[1], "seq_cst")
+
+    return signature, generate
+
+
+def _running_sums(lag: int) -> Any:
+    """An intrinsic that sums bytes up, each onto the one ``lag`` before it, sixteen at a time (fifteen for a lag of 3).
+
+    The sums inside a vector take a few shifts, so only one addition in sixteen waits for the one before it. It does whole
+    vectors only, and answers how many bytes that were.
+    """
+    step = 16 // lag * lag
+    vector, pair = ir.VectorType(_I8, 16), ir.VectorType(_I64, 2)
+
+    def shuffled(builder: Any, value: Any, places: list[int]) -> Any:
+        zeros = ir.Constant(vector, [0] * 16)
+        return builder.shuffle_vector(value, zeros, ir.Constant(ir.VectorType(_I32, 16), places))
+
+    def generate(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        address, count = args
+        carry = cgutils.alloca_once_value(builder, ir.Constant(vector, [0] * 16))
+        # A vector is read whole, also where a step is less.
+        steps = builder.sdiv(builder.sub(count, ir.Constant(_I64, 16 - step)), ir.Constant(_I64, step))
+        with cgutils.for_range(builder, steps) as loop:
+            at_step = builder.add(address, builder.mul(loop.index, ir.Constant(_I64, step)))
+            place = builder.inttoptr(at_step, vector.as_pointer())
+            sums = builder.load(place)
+            sums.align = 1
+            shift = lag
+            while shift < step:
+                sums = builder.add(sums, shuffled(builder, sums, [16] * shift + list(range(16 - shift))))
+                shift *= 2
+            sums = builder.add(sums, builder.load(carry))
+            builder.store(shuffled(builder, sums, [step - lag + i % lag for i in range(16)]), carry)
+            if step == 16:
+                builder.store(sums, place).align = 1
+            else:  # in two halves, so that the next load does not wait for a store it overlaps with
+                for start in (0, step - 8):
+                    half = builder.bitcast(shuffled(builder, sums, [min(start + i, 16) for i in range(16)]), pair)
+                    word = builder.extract_element(half, ir.Constant(_I32, 0))
+                    to = builder.inttoptr(builder.add(at_step, ir.Constant(_I64, start)), _I64.as_pointer())
+                    builder.store(word, to).align = 1
+        return builder.mul(steps, ir.Constant(_I64, step))
+
+    @intrinsic
+    def running_sums(typing: Any, address: Any, count: Any) -> Any:
+        """Sum up; how many bytes were done."""
+        return types.int64(types.int64, types.int64), generate
+
+    return running_sums
+
+
+running_sums_1, running_sums_2, running_sums_3, running_sums_4 = (_running_sums(lag) for lag in (1, 2, 3, 4))
 
 
 def _call(arguments: int, widths: tuple[ir.IntType, ...], result: ir.IntType) -> Any:

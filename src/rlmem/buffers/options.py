@@ -16,7 +16,7 @@ from rlmem.buffers.layout import Layout
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.units import parse_size
 
-CODECS = ("none", "auto", "lz4", "zstd")
+CODECS = ("none", "auto", "lz4", "zstd", "huffman")
 LOSSY = ("float16", "uint8")
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterator
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers.codec import Encoder, Method
+from rlmem.buffers.codec import Method
 from rlmem.buffers.column import Column
 from rlmem.buffers.layout import Layout
 from rlmem.buffers.options import Options
@@ -19,7 +19,7 @@ from rlmem.errors import AnalysisError
 
 Array = npt.NDArray[Any]
 #: Raised when the description changes; older numbers stay readable.
-FORMAT = 1
+FORMAT = 2
 #: Arrays of a column that have a line for every env.
 PER_ENV = ("table", "first", "opened", "sealed", "last", "tops")
 ROWS = ("anchors", "bits", "old_anchors", "old_bits", "heads")
@@ -96,6 +96,7 @@ def _describe(column: Column, store: Store) -> dict[str, Any]:
         "blocks": [column.coded_blocks, column.coded_bytes, column.constant_blocks],
         "prefixes": [[env, start] for env, kept in enumerate(column.prefixes) for start in kept],
         "patterns": list(column.patterns),
+        "models": [kind for kind, _ in column.models.made_from],
     }
 
 
@@ -103,6 +104,7 @@ def _arrays(column: Column, store: Store) -> Iterator[tuple[str, Array]]:
     yield from ((name, getattr(column, name)) for name in PER_ENV)
     yield "marks", column.marks[: store.rows.filled if column.layout.depth > 1 else 1]
     yield from (("pattern", pattern) for pattern in column.patterns.values())
+    yield from (("model", source) for _, source in column.models.made_from)
     for kept in column.prefixes:
         yield from (("prefix", stack) for stack in kept.values())
     for which, arena in (("raw", column.raw), ("log", column.log)):
@@ -129,7 +131,12 @@ def _column(d: dict[str, Any], store: Store, arrays: Iterator[tuple[str, Array]]
     layout = Layout(
         shape=tuple(d["shape"]), dtype=np.dtype(d["dtype"]), depth=d["depth"], axis=d["axis"], block=d["block"]
     )
-    column = store._column(d["key"], layout, Method(**d["method"]) if d["method"] else None)
+    method = Method(**d["method"]) if d["method"] else None
+    if (
+        method and not method.level
+    ):  # format 1 had a Huffman stage of Zstandard's; what it wrote is read as any of its blocks
+        method = replace(method, level=1)
+    column = store._column(d["key"], layout, method)
     for name in PER_ENV:
         setattr(column, name, np.array(next(arrays)[1]))
     marks = next(arrays)[1]
@@ -137,6 +144,8 @@ def _column(d: dict[str, Any], store: Store, arrays: Iterator[tuple[str, Array]]
     column.geometry = layout.geometry(column.table.shape[1])
     for env in d["patterns"]:
         column.set_pattern(env, np.array(next(arrays)[1]))
+    for kind in d.get("models", ()):  # there were none in format 1
+        column.models.add(kind, np.array(next(arrays)[1]))
     for env, start in d["prefixes"]:
         column.prefixes[env][start] = np.array(next(arrays)[1])
     for arena, names, size in ((column.raw, d["raw"], d["raw_segment"]), (column.log, d["log"], d["log_segment"])):
@@ -145,6 +154,4 @@ def _column(d: dict[str, Any], store: Store, arrays: Iterator[tuple[str, Array]]
     column._log_live = dict(d["log_live"])
     column._log_segment, column._log_used = d["log_open"]
     column.coded_blocks, column.coded_bytes, column.constant_blocks = d["blocks"]
-    if column.method and column.encoder is None:
-        column.encoder = Encoder(layout.block_bytes)
     return column

@@ -25,6 +25,7 @@ class Rows:
         self.old_bits = np.zeros(n_envs, np.uint64)
         #: The unit after each env's newest row: its next observation. The first row starts at unit 0.
         self.heads = np.full(n_envs, -1, np.int64)
+        self._oldest = np.zeros(n_envs, np.int64), np.arange(n_envs)
         #: Where the next row goes, how many are held, whether the last one can be continued; compiled code counts them on.
         self.state = np.array([0, 0, 0, capacity], np.int64)
 
@@ -61,11 +62,13 @@ class Rows:
         """The slot of the oldest row held."""
         return self.pos if self.filled == self.capacity else 0
 
-    def oldest_units(self) -> Ints | None:
+    def oldest_units(self) -> list[int] | None:
         """The units of the oldest row, for each env; None while nothing has been written over."""
         if self.filled < self.capacity:
             return None
-        return self.units_of(np.full(self.n_envs, self.oldest(), np.int64), np.arange(self.n_envs))
+        slots, envs = self._oldest
+        slots[:] = self.oldest()
+        return self.units_of(slots, envs).tolist()
 
     def in_order(self) -> Ints:
         """Slots from the oldest row to the newest."""

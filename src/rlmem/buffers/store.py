@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers import choose, codec, kernels, stacks
+from rlmem.buffers import choose, codec, stacks
 from rlmem.buffers.codec import Bytes, Ints
 from rlmem.buffers.column import Column, as_bytes
+from rlmem.buffers.gathering import Gatherer
 from rlmem.buffers.layout import Layout, raw_block
+from rlmem.buffers.models import Models
 from rlmem.buffers.options import Options
 from rlmem.buffers.rows import Rows
 from rlmem.buffers.writing import Writer
@@ -23,8 +24,8 @@ from rlmem.errors import AnalysisError
 Array = npt.NDArray[Any]
 #: The layout is decided when this many transitions, or this many bytes of them, have been seen.
 PROBE_TRANSITIONS, PROBE_BYTES = 512, 48 << 20
-#: A batch larger than this is gathered by several threads.
-SHARED_BYTES = 1 << 20
+#: Threads a batch is put together by, unless told otherwise.
+MOST_THREADS = 4
 #: Share of a budget that pages read back from the spill file may take before they are dropped again.
 READ_BACK = 1 / 8
 #: Linux maps 16 pages around one that is read from a file.
@@ -49,11 +50,8 @@ class Store:
         self.lock = threading.RLock()
         self.probing = False
         self._read_back = 0
-        self._threads = options.threads or min(
-            4, len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        )
-        self._pool: ThreadPoolExecutor | None = None
-        self._pool_pid = 0
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        self._gatherer = Gatherer(self, options.threads or min(MOST_THREADS, cores))
         self._owner = os.getpid()
         self._envs = np.arange(n_envs)
         self.notes: list[str] = []
@@ -77,10 +75,12 @@ class Store:
         block = raw_block(layout.unit_bytes, self.rows.capacity)
         return layout.with_block(block), settled and self.options.codec_of(key) == "none"
 
-    def _column(self, key: str, layout: Layout, method: codec.Method | None = None) -> Column:
-        column = Column(layout, self.rows, method=method, paired=self.paired)
+    def _column(
+        self, key: str, layout: Layout, method: codec.Method | None = None, models: Models | None = None
+    ) -> Column:
+        column = Column(layout, self.rows, method=method, models=models, paired=self.paired)
         if method is not None and self.options.codec_of(key) == "auto":
-            column.on_seal = choose.Watch(self.options)
+            column.on_seal = choose.Watch()
         return column
 
     def _probe(self) -> None:
@@ -97,7 +97,7 @@ class Store:
                     layout = self.options.stacked(layout, *found)
             choice = choose.choose(self.options, key, layout, self._stream(layout, obs, after), self.rows.capacity)
             if choice.layout != column.layout or choice.method:
-                self._rebuild(key, self._column(key, choice.layout, choice.method), slots, obs, after)
+                self._rebuild(key, self._column(key, choice.layout, *choice.settled()), slots, obs, after)
 
     def _recognise_rollout(self, obs: Array) -> tuple[int, int] | None:
         """A rollout has no next observations, and its episodes break: judge the env and stretch that follow longest."""
@@ -146,7 +146,7 @@ class Store:
             self._writer.rewrite(column, slot, units, broken)
             before = units
         self.columns[key] = column
-        self._writer.reset()
+        self.relocated()
 
     # -- writing -----------------------------------------------------------------------------------------------------
 
@@ -173,6 +173,7 @@ class Store:
     def relocated(self) -> None:
         """Rows or columns are new arrays: compiled code has to be told."""
         self._writer.reset()
+        self._gatherer.reset()
 
     def before_more(self) -> None:
         """Called now and then, before rows are written: the place to refuse, and to hold a budget."""
@@ -222,8 +223,12 @@ class Store:
         out: Mapping[str, Array] | None,
         after: Mapping[str, Array] | None,
         later: Ints | None = None,
+        meanwhile: Callable[[], None] | None = None,
     ) -> None:
-        """Fill batches: observations of ``slots`` and next observations of ``later`` (the same rows unless given)."""
+        """Fill batches: observations of ``slots`` and next observations of ``later`` (the same rows unless given).
+
+        ``meanwhile`` is called once, while other threads have begun.
+        """
         with self.lock:
             later = slots if later is None else later
             if (
@@ -232,12 +237,15 @@ class Store:
                 and max(slots.max(), later.max()) >= self.rows.filled
             ):
                 self._gather_unwritten(slots, envs, out, after, later)
+                if meanwhile:
+                    meanwhile()
                 return
-            for key, column in self.columns.items():
-                now = out[key] if out and key in out else None
-                then = after[key] if after and key in after else None
-                if now is not None or then is not None:
-                    self._gather(column, slots, later, envs, now, then)
+            self._gatherer.gather(slots, envs, out or {}, after or {}, later, meanwhile)
+            if self.options.budget is not None:
+                rows = slots.size * ((out is not None) + (after is not None))
+                self._forget_read_back(
+                    sum(rows * max(FAULT_BYTES, 2 * column.layout.block_bytes) for column in self.columns.values())
+                )
 
     def _gather_unwritten(
         self, slots: Ints, envs: Ints, out: Mapping[str, Array] | None, after: Mapping[str, Array] | None, later: Ints
@@ -254,41 +262,6 @@ class Store:
                 target[...] = 0
                 target[written] = part
 
-    def _gather(
-        self, column: Column, slots: Ints, later: Ints, envs: Ints, out: Array | None, after: Array | None
-    ) -> None:
-        n = slots.size
-        if not n:
-            return
-        none = np.zeros((1, 1), np.uint8)
-        now = as_bytes(out, n) if out is not None else none
-        then = as_bytes(after, n) if after is not None else none
-        want = (out is not None) | (2 if after is not None else 0)
-        order = np.arange(n)
-        if column.encoder is not None:
-            order = np.argsort(self.rows.units_of(slots, envs) + (envs << 40))
-        patch = np.zeros(n, np.uint8)
-
-        def piece(worker: int, lo: int, hi: int) -> int:
-            room = column.worker(worker)
-            return int(
-                kernels.gather(
-                    slots, later, envs, order, lo, hi, want, now, then, patch, column.geometry, *self.rows.arrays, self.rows.heads,
-                    self.rows.pos, column.table, column.raw.addresses, column.log.addresses, column.pattern_addresses, column.marks, room.scratch, room.work,
-                )
-            )  # fmt: skip
-
-        damaged = self._share(n, n * column.layout.obs_bytes * (1 + (want == 3)), piece)
-        if damaged >= 0:
-            raise AnalysisError(f"a stored block of row {int(slots[damaged])} is damaged and cannot be decoded")
-        if column.layout.depth > 1 and patch.any():
-            if out is not None:
-                column.patch(now, patch, 1, slots, envs)
-            if after is not None:
-                column.patch(then, patch, 2, later, envs)
-        if self.options.budget is not None:
-            self._forget_read_back(n * (2 if want == 3 else 1) * max(FAULT_BYTES, 2 * column.layout.block_bytes))
-
     def _forget_read_back(self, nbytes: int) -> None:
         assert self.options.budget is not None
         self._read_back += nbytes
@@ -298,23 +271,6 @@ class Store:
                 for arena in (column.raw, column.log):
                     if arena.spill is not None:
                         arena.spill.forget()
-
-    def _share(self, n: int, nbytes: int, piece: Callable[[int, int, int], int]) -> int:
-        """Run a gather in pieces, one a thread; the row that failed, or -1."""
-        threads = min(self._threads, max(1, nbytes // (SHARED_BYTES // 2)), n)
-        if threads == 1:
-            return piece(0, 0, n)
-        bounds = [n * i // threads for i in range(threads + 1)]
-        others: Sequence[Future[int]] = [
-            self._executor().submit(piece, i, bounds[i], bounds[i + 1]) for i in range(1, threads)
-        ]
-        return max(piece(0, 0, bounds[1]), *(other.result() for other in others))
-
-    def _executor(self) -> ThreadPoolExecutor:
-        if self._pool is None or self._pool_pid != os.getpid():
-            self._pool = ThreadPoolExecutor(max(1, self._threads - 1), thread_name_prefix="rlmem-gather")
-            self._pool_pid = os.getpid()
-        return self._pool
 
     # -- accounting --------------------------------------------------------------------------------------------------
 

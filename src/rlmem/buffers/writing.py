@@ -90,8 +90,9 @@ class Writer:
         store = self._store
         store.before_more()
         per_row = 2 if store.paired else 1
+        heads = store.rows.heads.tolist()
         for column in store.columns.values():
-            column.prepare(store.rows.heads, per_row)
+            column.prepare(heads, per_row)
         known = [count for column in store.columns.values() for count in (column.version, column.raw.version)]
         if known != self._known:
             self._known = known
@@ -131,7 +132,7 @@ class Writer:
         """Write a row that is numbered already, waiting in a column's staging areas, into that column."""
         paired = self._store.paired
         # Where a row is broken its own unit is still to be written.
-        column.prepare(units - broken if paired else units, 2 if paired else 1)
+        column.prepare((units - broken if paired else units).tolist(), 2 if paired else 1)
         if kernels.commit(np.stack((self._row(slot, broken, units), column.context()))):
             column.keep_aside(units)
         column.turn()

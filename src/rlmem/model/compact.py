@@ -13,8 +13,10 @@ from rlmem.model.storage import Array
 from rlmem.quantity import Quantity, total
 from rlmem.units import KIB
 
-#: As in ``rlmem.buffers``: a block that is kept as it is, the most units in one, the pages it is rounded to.
-BLOCK_BYTES, BLOCK_UNITS, PAGE_BYTES, LINE_BYTES = 256 * KIB, 1024, 4 * KIB, 64
+#: As in ``rlmem.buffers``: a block that is kept as it is, the most units in one, what it is rounded to.
+BLOCK_BYTES, BLOCK_UNITS, LINE_BYTES = 512 * KIB, 1024, 64
+#: A block that is to be coded has about this much, where the sample did not say.
+CODED_BLOCK_BYTES = 128 * KIB
 #: Frames in the deepest stack a store can name (12 bits of a row's mark).
 MOST_FRAMES = 4095
 #: Rows that share a number and a word of bits, and the bytes of the two.
@@ -85,11 +87,11 @@ class Compact:
             return self._array(key.name, self._open(key).named("constant", f"{key.why}: its blocks are not kept"))
         if key.coded is not None:
             return self._array(key.name, self.units * key.coded + self._open(key) + self._room(key))
-        units = Quantity.of(raw_block(key.unit_bytes, self.rows.value), "units a block", "256 KiB, at most rows // 128")
+        units = Quantity.of(raw_block(key.unit_bytes, self.rows.value), "units a block", "512 KiB, at most rows // 128")
         blocks = self.units // units + self.n_envs * (ROLLOUT_SPARE if self.ends is None else SPARE)
         frames = f"a stack of {key.depth} keeps its newest frame" if key.depth > 1 else "one observation"
         block = segment_bytes(units.value * key.unit_bytes)
-        why = f"{units.value:,} units of {key.unit_bytes:,} B in whole pages; {frames}; {key.why}"
+        why = f"{units.value:,} units of {key.unit_bytes:,} B; {frames}; {key.why}"
         amount = blocks * Quantity.of(block, f"{key.name} block bytes", why)
         if key.unknown:
             amount = amount.between(0, 1, "what a codec saves is not known without data; planned as if nothing")
@@ -97,6 +99,8 @@ class Compact:
 
     def _block_bytes(self, key: Key) -> int:
         """A block before any coding."""
+        if key.coded is not None and key.block is None:
+            return segment_bytes(max(CODED_BLOCK_BYTES, key.unit_bytes))
         return segment_bytes((key.block or raw_block(key.unit_bytes, self.rows.value)) * key.unit_bytes)
 
     def _open(self, key: Key) -> Quantity:
@@ -105,10 +109,10 @@ class Compact:
         return self.n_envs * Quantity.of(2 * block, "open blocks", "one written, one ahead", low=block, high=3 * block)
 
     def _room(self, key: Key) -> Quantity:
-        """What a codec works in: three blocks to code, three a thread to decode."""
+        """What a codec works in: up to four blocks to code, up to four a thread to decode."""
         block = self._block_bytes(key)
-        why = "9 blocks (6 to 15): 3 to code, 3 a thread to decode"
-        return Quantity.of(9 * block, "room to code", why, low=6 * block if key.block else 0, high=15 * block)
+        why = "6 blocks (1 to 20): up to 4 to code, up to 4 a thread to decode"
+        return Quantity.of(6 * block, "room to code", why, low=block if key.block else 0, high=20 * block)
 
     def _tables(self) -> list[Quantity]:
         groups = (self.rows // Quantity.literal(GROUP_ROWS) + 1) * self.n_envs
@@ -147,11 +151,10 @@ def raw_block(unit_bytes: int, rows: int) -> int:
 def segment_bytes(block_bytes: int) -> int:
     """Bytes a block takes in its arena.
 
-    >>> segment_bytes(254_016), segment_bytes(100)
-    (258048, 128)
+    >>> segment_bytes(508_032), segment_bytes(100)
+    (508032, 128)
     """
-    step = PAGE_BYTES if block_bytes >= PAGE_BYTES else LINE_BYTES
-    return -(-max(block_bytes, 1) // step) * step
+    return -(-max(block_bytes, 1) // LINE_BYTES) * LINE_BYTES
 
 
 def per_transition(arrays: Sequence[Array], slots: Quantity) -> tuple[int, int, int]:

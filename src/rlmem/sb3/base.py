@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -55,23 +56,28 @@ class Observations:
         }
         discrete = {key for key in keys if isinstance(space[key] if self.is_dict else space, spaces.Discrete)}
         self._odd = discrete | set(self.lossy)
-        self._plain = not self.is_dict and not self._odd
         self.n_envs = n_envs
         self.store = Store(rows, stored, n_envs, options, paired=paired)
-        self._large = any(column.last.nbytes >= LENT_BYTES for column in self.store.columns.values())
         self.pin = pin
         self.batches = Batches(_pinned if pin else None)
 
+    @cached_property
+    def _quick(self) -> bool:
+        """Whether observations are copied as they come, all of them."""
+        return not self._odd and all(column.last.nbytes < LENT_BYTES for column in self.store.columns.values())
+
     def add(self, obs: Any, after: Any = None) -> None:
         """Store one step of every env; the lock is the caller's."""
-        if self._plain and after is not None:
-            # The same as below for one key that needs nothing done to it: small observations come a hundred thousand a second.
-            ((_, now, then),) = self.store.staging()
-            if self._large and _as_it_is(obs, now):
-                self.store.lend(0, obs)
+        if self._quick and after is not None:
+            # The same as below where nothing is to be done to any key: small observations come a hundred thousand a second.
+            if self.is_dict:
+                for key, now, then in self.store.staging():
+                    now[...] = obs[key]
+                    then[...] = after[key]
             else:
+                ((_, now, then),) = self.store.staging()
                 now[...] = obs
-            then[...] = after
+                then[...] = after
             self.store.commit()
             return
         for index, (key, now, then) in enumerate(self.store.staging()):
@@ -99,13 +105,14 @@ class Observations:
         return np.reshape(value, place.shape)
 
     def gather(
-        self, slots: Array, envs: Array, later: Array | None = None, *, following: bool = True
-    ) -> tuple[Any, Any]:
+        self, slots: Array, envs: Array, later: Array | None = None, *, following: bool = True,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> tuple[Any, Any]:  # fmt: skip
         """Observations and next observations of a batch, in arrays that are used again once nobody holds them."""
         slots, envs = (np.ascontiguousarray(index, np.int64) for index in (slots, envs))
         n = slots.size
         now, after = self._batch("now", n), self._batch("after", n) if following else None
-        self.store.gather(slots, envs, now, after, later)
+        self.store.gather(slots, envs, now, after, later, meanwhile)
         return self._given_back(now), self._given_back(after) if after is not None else None
 
     def _batch(self, name: str, n: int) -> dict[str, Array]:

@@ -182,26 +182,26 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
 
     def _samples(self, rows: Array, envs: Array, env: VecNormalize | None) -> Any:
         flat = rows * self.n_envs + envs
+        later = n_step = None
         if self.n_steps > 1:
-            later, dones, rewards, discounts = self._n_step(rows, envs, env)
-        else:
-            later, discounts = None, None
-            dones = self._ends(flat)
-            rewards = self._normalize_reward(self._take(self.rewards, flat).reshape(-1, 1), env)
-        now, after = self._obs.gather(rows, envs, later)
+            later, *n_step = self._n_step(rows, envs, env)
+        small: dict[str, th.Tensor] = {}
+
+        def take_small() -> None:
+            """What is not an observation; other threads are at those meanwhile."""
+            if n_step is not None:
+                named = dict(zip(("dones", "rewards", "discounts"), n_step, strict=True))
+            else:
+                rewards = self._normalize_reward(self._take(self.rewards, flat).reshape(-1, 1), env)
+                named = {"dones": self._ends(flat), "rewards": rewards}
+            named["actions"] = self.actions.reshape(-1, self.action_dim).take(flat, axis=0)
+            small.update((name, tensor(array, self.device)) for name, array in named.items())
+
+        now, after = self._obs.gather(rows, envs, later, meanwhile=take_small)
         if env is not None:
             now, after = self._normalize_obs(now, env), self._normalize_obs(after, env)
-        actions = self.actions.reshape(-1, self.action_dim).take(flat, axis=0)
         kind = DictReplayBufferSamples if self._obs.is_dict else ReplayBufferSamples
-        n_step = {} if discounts is None else {"discounts": tensor(discounts, self.device)}
-        return kind(
-            observations=tensors(now, self.device),
-            actions=tensor(actions, self.device),
-            next_observations=tensors(after, self.device),
-            dones=tensor(dones, self.device),
-            rewards=tensor(rewards, self.device),
-            **n_step,
-        )
+        return kind(observations=tensors(now, self.device), next_observations=tensors(after, self.device), **small)
 
     def _ends(self, flat: Array) -> Array:
         """1 where an episode ended other than by a time limit."""

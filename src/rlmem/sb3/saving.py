@@ -45,7 +45,7 @@ class Saved:
         lines = {
             name: value[:used] if value.shape[:1] == (self.buffer_size,) else value for name, value in mine.items()
         }
-        obs = {name: value for name, value in self._obs.__dict__.items() if name not in ("store", "batches")}
+        obs = {name: value for name, value in self._obs.__dict__.items() if name not in ("store", "batches", "_quick")}
         other = np.frombuffer(pickle.dumps((rest, obs), protocol=pickle.HIGHEST_PROTOCOL), np.uint8)
         description = {
             "kind": type(self).__name__,

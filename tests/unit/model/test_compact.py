@@ -28,21 +28,21 @@ def size(found: Compact, name: str) -> Quantity:
 
 @pytest.mark.parametrize(
     ("unit", "rows", "block"),
-    [(21_168, 50_000, 12), (124, 50_000, 390), (124, 10**6, 1024), (300_000, 10_000, 1), (8, 40, 5)],
+    [(21_168, 50_000, 24), (124, 50_000, 390), (124, 10**6, 1024), (300_000, 10_000, 1), (8, 40, 5)],
 )
-def test_a_block_is_256_kib_at_most_and_small_beside_the_buffer(unit: int, rows: int, block: int) -> None:
+def test_a_block_is_512_kib_at_most_and_small_beside_the_buffer(unit: int, rows: int, block: int) -> None:
     assert raw_block(unit, rows) == block
 
 
-def test_blocks_are_rounded_to_pages_and_small_ones_to_lines() -> None:
-    assert (segment_bytes(1), segment_bytes(64), segment_bytes(4097), segment_bytes(8192)) == (64, 64, 8192, 8192)
+def test_blocks_are_rounded_to_lines() -> None:
+    assert (segment_bytes(1), segment_bytes(64), segment_bytes(4097), segment_bytes(8192)) == (64, 64, 4160, 8192)
 
 
 def test_one_observation_a_transition_and_one_more_an_episode() -> None:
     amount = size(store(IMAGE), "observations[image]")
-    blocks = (200_000 + 1_000) // 12 + 4 * 2
-    assert amount.value == blocks * segment_bytes(12 * 21_168)
-    assert amount.low == (200_000 // 12 + 4) * segment_bytes(12 * 21_168)
+    blocks = (200_000 + 1_000) // 24 + 4 * 2
+    assert amount.value == blocks * segment_bytes(24 * 21_168)
+    assert amount.low == (200_000 // 24 + 4) * segment_bytes(24 * 21_168)
     assert "episode ends" in amount.formula
 
 
@@ -62,7 +62,7 @@ def test_a_stack_keeps_a_frame_a_step_and_two_bytes_beside_it() -> None:
 
 def test_a_key_that_never_changes_costs_no_more_than_the_blocks_being_written() -> None:
     constant = Key(name="observations", obs_bytes=21_168, why="test", constant=True)
-    assert size(store(constant), "observations").high <= 4 * 3 * segment_bytes(12 * 21_168)
+    assert size(store(constant), "observations").high <= 4 * 3 * segment_bytes(24 * 21_168)
 
 
 def test_a_coded_key_takes_what_the_sample_says_with_its_range() -> None:
