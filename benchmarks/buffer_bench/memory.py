@@ -23,14 +23,16 @@ def resident(source: Path | None = None) -> int:
     and go with what ran last.
     """
     total, shared = 0, False
-    for line in Path("/proc/self/smaps").read_text(encoding="utf-8").splitlines():
-        name, _, rest = line.partition(" ")
-        if not name.endswith(":"):  # a mapping starts: address, permissions, offset, device, inode, path
-            parts = line.split(maxsplit=5)
-            path = parts[5] if len(parts) > 5 else ""
-            shared = "s" in parts[1] and not (source and path.startswith(f"{source}/"))
-        elif name == ("Rss:" if shared else "Anonymous:"):
-            total += int(rest.split()[0]) * 1024
+    # Line by line: the whole text would be a megabyte of its own in what it tells.
+    with Path("/proc/self/smaps").open(encoding="utf-8") as lines:
+        for line in lines:
+            name, _, rest = line.partition(" ")
+            if not name.endswith(":"):  # a mapping starts: address, permissions, offset, device, inode, path
+                parts = line.split(maxsplit=5)
+                path = parts[5].strip() if len(parts) > 5 else ""
+                shared = "s" in parts[1] and not (source and path.startswith(f"{source}/"))
+            elif name == ("Rss:" if shared else "Anonymous:"):
+                total += int(rest.split()[0]) * 1024
     return total
 
 

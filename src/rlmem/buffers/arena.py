@@ -206,10 +206,13 @@ class Arena:
 
     def _extent(self) -> tuple[int, bool]:
         """How much to ask for next, and whether in huge pages: not for a small arena, nor for the last piece of a large one."""
-        to_come = self._expected_bytes - sum(extent.nbytes for extent in self._extents)
+        held = sum(extent.nbytes for extent in self._extents)
+        to_come = self._expected_bytes - held
         if self._expected_bytes >= LARGE_BYTES and to_come >= EXTENT_BYTES:
             return EXTENT_BYTES, True
-        return min(max(to_come, self._expected_bytes // 64), max(self._expected_bytes // 16, LEAST_EXTENT)), False
+        # Past what was expected, it grows by an eighth at a time.
+        step = min(to_come, self._expected_bytes // 16) if to_come > 0 else held // 8
+        return min(max(step, LEAST_EXTENT), EXTENT_BYTES), False
 
     def give(self, name: int) -> None:
         """Take a segment back, in RAM or on disk."""

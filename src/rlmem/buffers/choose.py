@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,11 +32,10 @@ CLOSE, SAVING = 1.05, 0.67
 AS_FAST = 1.1
 #: The slowest adding that may be chosen.
 ADDING = 0.3
-#: What a block is coded with is changed for what leaves at most this share of it; and a new Huffman table is thought of only
-#: where the least that any could leave is below the other one, since real ones leave more than that.
-BETTER, TELLING = 0.97, 0.88
-#: A look at the data comes after so many units, or blocks where these are large.
-LOOK_UNITS, LOOK_BLOCKS = 4_096, 64
+#: What blocks are coded with is changed for what leaves at most this share of them.
+BETTER = 0.99
+#: A look at the data comes after so many units, and a decision after so many looks.
+LOOK_UNITS, LOOKS = 256, 16
 #: References a column may gather: each is a unit.
 MOST_REFERENCES = 16
 
@@ -55,12 +54,12 @@ class Choice:
     adding: float = 1.0
     model: tuple[str, Bytes] | None = None
 
-    def settled(self) -> tuple[Method | None, Models]:
-        """The method for a new column, with its models."""
-        models = Models()
-        if self.method is None or self.model is None:
-            return self.method, models
-        return replace(self.method, model=models.add(*self.model)), models
+    def coding(self) -> dict[str, Any]:
+        """What a new column is told of it."""
+        models, method = Models(), self.method
+        if method is not None and self.model is not None:
+            method = replace(method, model=models.add(*self.model))
+        return {"method": method, "models": models, "coded_bytes": self.unit_bytes if method else 0}
 
 
 def choose(options: Options, key: str, layout: Layout, sample: Bytes, rows: int) -> Choice:
@@ -73,7 +72,9 @@ def choose(options: Options, key: str, layout: Layout, sample: Bytes, rows: int)
         return plain
     tried = list(_tried(layout, _coders(asked), sample, rows))
     if asked != "auto":
-        return _best(tried) or plain
+        # What was asked for is done; slower than wanted only where it cannot be had otherwise.
+        quick = [choice for choice in tried if choice.speed >= options.speed]
+        return _best(quick) or max(tried, key=lambda choice: choice.speed, default=plain)
     tried = [choice for choice in tried if choice.adding >= ADDING]
     for floor, saving in ((AS_FAST, SAVING), (options.speed, SAVING), (1.5, codec.WORTH)):
         best = _best([c for c in tried if c.speed >= floor and c.unit_bytes <= saving * layout.unit_bytes])
@@ -213,80 +214,78 @@ def pixel_masks(layout: Layout) -> Iterator[int]:
     """Transforms that leave small differences between neighbours."""
     left, up, plane = layout.lags()
     time = (0, codec.TIME) if layout.block > 1 else (0,)
+    beside = codec.LEFT | codec.ROWS if up else codec.LEFT
     yield from time
     if left:
-        yield from (codec.LEFT | bit for bit in time)
+        yield from (beside | bit for bit in time)
     if up:
         yield from (codec.UP, codec.LEFT | codec.UP)
     if plane:
-        yield from (codec.LEFT | codec.PLANE, codec.UP | codec.PLANE, codec.LEFT | codec.UP | codec.PLANE)
+        yield from (beside | codec.PLANE, codec.UP | codec.PLANE, codec.LEFT | codec.UP | codec.PLANE)
 
 
 class Watch:
-    """Looks at a block now and then and changes what it is coded with when the data has changed."""
+    """Looks at a block now and then, and after some looks changes what is coded with when the data has changed.
+
+    One block alone says little: a robot that faces a wall now sees something else soon.
+    """
 
     def __init__(self) -> None:
-        self._countdown = 0
+        self._wait = self._looks = 0
+        #: How often each byte was seen, by transform; or sizes, by what may be used instead.
+        self._counts: dict[int, Ints] = {}
+        self._sizes: dict[Method, int] = {}
 
     def __call__(self, column: Column, address: int) -> None:
         """A block is about to be coded."""
-        if self._countdown:
-            self._countdown -= 1
+        if self._wait:
+            self._wait -= 1
             return
-        self._countdown = max(LOOK_BLOCKS, LOOK_UNITS // column.layout.block)
-        if column.encoder is None or column.method is None:
+        self._wait = LOOK_UNITS // column.layout.block
+        method, encoder = column.method, column.encoder
+        if encoder is None or method is None:
             return
-        if column.method.place == codec.HUFFMAN:
-            column.method = _better_table(column, address, column.method)
-        elif column.method.mask & codec.SPARSE:
-            column.method = _better_reference(column, address, column.method)
+        self._looks += 1
+        if method.place == codec.HUFFMAN:
+            for mask in pixel_masks(column.layout):
+                counts = self._counts.setdefault(mask, np.zeros(256, np.int64))
+                count_transformed(encoder, address, column.geometry, mask, counts)
         else:
-            column.method = _better_mask(column, address, column.method)
+            for other in _alternatives(column, method):
+                size = encoder.encode(address, column.geometry, other, column.models.address(other.model))
+                self._sizes[other] = self._sizes.get(other, 0) + (size or column.layout.block_bytes)
+        if self._looks < LOOKS:
+            return
+        if method.place == codec.HUFFMAN:
+            column.method = _better_table(column.models, method, self._counts)
+        else:
+            best = min(self._sizes, key=lambda other: self._sizes[other])
+            if self._sizes[best] < BETTER * self._sizes.get(method, 0):
+                column.method = best
+            if method.mask & codec.SPARSE and len(column.models) < MOST_REFERENCES:
+                # Backgrounds change: what is seen now is one for blocks to come, if it serves them.
+                column.models.add(REFERENCE, column.unit_at(address))
+        self._looks = 0
+        self._counts.clear()
+        self._sizes.clear()
 
 
-def _better_table(column: Column, address: int, method: Method) -> Method:
-    """The transform and table that suit a block best; a new table where it is worth it."""
-    assert column.encoder is not None
-    tables = [(number, column.models.made_from[number][1]) for number in column.models.of(TABLE)]
-    # What each transform could come to says which is worth a second look; making a table takes a millisecond.
-    counted = {}
-    for mask in pixel_masks(column.layout):
-        counts = np.zeros(256, np.int64)
-        count_transformed(column.encoder, address, column.geometry, mask, counts)
-        counted[mask] = counts
-    kept = huffman.coded_bytes(counted[method.mask], column.models.made_from[method.model][1])
+def _alternatives(column: Column, method: Method) -> Iterator[Method]:
+    """What a block may be coded with instead, by the same coder."""
+    if method.mask & codec.SPARSE:
+        yield from (replace(method, model=number) for number in column.models.of(REFERENCE))
+    else:
+        yield from (replace(method, mask=mask) for mask in _whole_masks(column.layout))
+
+
+def _better_table(models: Models, method: Method, counted: dict[int, Ints]) -> Method:
+    """The transform and table that suit what was seen best; a new table where it is worth it."""
+    kept = huffman.coded_bytes(counted[method.mask], models.made_from[method.model][1])
     mask = min(counted, key=lambda mask: huffman.least_bytes(counted[mask]))
-    if huffman.least_bytes(counted[mask]) > TELLING * kept:
-        return method
+    tables = [(number, models.made_from[number][1]) for number in models.of(TABLE)]
     size, number = min((huffman.coded_bytes(counted[mask], lengths), number) for number, lengths in tables)
-    if not column.models.full:
+    if not models.full:
         fresh = huffman.code_lengths(counted[mask])
         if huffman.coded_bytes(counted[mask], fresh) < BETTER * min(size, kept):
-            return replace(method, mask=mask, model=column.models.add(TABLE, fresh))
+            return replace(method, mask=mask, model=models.add(TABLE, fresh))
     return replace(method, mask=mask, model=number) if size < BETTER * kept else method
-
-
-def _better_reference(column: Column, address: int, method: Method) -> Method:
-    """The reference that suits a block best; its own first unit is one for those to come where it differs from all."""
-    assert column.encoder is not None
-    sizes = {
-        number: column.encoder.encode(address, column.geometry, method, column.models.address(number))
-        or column.layout.block_bytes
-        for number in column.models.of(REFERENCE)
-    }
-    own = column.encoder.encode(address, column.geometry, method, address) or column.layout.block_bytes
-    best = min(sizes, key=lambda number: sizes[number])
-    if own < 0.7 * sizes[best] and len(sizes) < MOST_REFERENCES:
-        unit = column.unit_at(address)
-        return replace(method, model=column.models.add(REFERENCE, unit))
-    return replace(method, model=best)
-
-
-def _better_mask(column: Column, address: int, method: Method) -> Method:
-    assert column.encoder is not None
-    sizes = {}
-    for mask in _whole_masks(column.layout):
-        sizes[mask] = column.encoder.encode(address, column.geometry, replace(method, mask=mask))
-    best = min(sizes, key=lambda mask: sizes[mask])
-    kept = sizes.get(method.mask, column.layout.block_bytes)
-    return replace(method, mask=best) if sizes[best] < BETTER * kept else method

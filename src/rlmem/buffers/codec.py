@@ -2,7 +2,8 @@
 
 A transform is a set of lags; for each, every byte has the byte one lag before it subtracted, modulo 256. *Left* is the
 neighbouring pixel, *up* the row above, *plane* the previous colour plane, *time* the previous unit of the block. They
-undo exactly whatever the data is. *Shuffle* puts the first bytes of all numbers together, then the second ones: what
+undo exactly whatever the data is. *Rows* goes with *left*: the first pixel of a row has no neighbour, so what is left of it
+is told as the difference to the first pixel of the row above. *Shuffle* puts the first bytes of all numbers together, then the second ones: what
 floats need. *Sparse* tells only what changed from unit to unit.
 
 What coding needs beside the block, a column keeps as models: the reference of *sparse*, the table of the Huffman coder.
@@ -27,10 +28,12 @@ from rlmem.buffers.native import (
     compiled,
     copy_bytes,
     inlined,
+    read_byte,
     running_sums_1,
     running_sums_2,
     running_sums_3,
     running_sums_4,
+    write_byte,
 )
 
 Bytes = npt.NDArray[np.uint8]
@@ -40,7 +43,7 @@ Ints = npt.NDArray[np.int64]
 #: Zstandard, or the column's own Huffman table.
 ABSENT, RAW, PATTERN, STORED, LZ4, ZSTD, HUFFMAN = range(7)
 #: Transforms, as bits above the place; above them the number of the model.
-LEFT, UP, PLANE, TIME, SHUFFLE, SPARSE = 1, 2, 4, 8, 16, 32
+LEFT, UP, PLANE, TIME, SHUFFLE, SPARSE, ROWS = 1, 2, 4, 8, 16, 32, 64
 SIZE_BITS, PLACE_BITS, MASK_BITS = 40, 3, 8
 #: Models a column may have: a table entry names one in eight bits.
 MOST_MODELS = 255
@@ -107,6 +110,25 @@ def _subtract(source: int, target: int, size: int, lag: int) -> None:
 
 
 @inlined
+def _subtract_starts(target: int, size: int, pixel: int, row: int) -> None:
+    """The first pixel of each row but the first, less that of the row above; in place, from the end."""
+    start = (size - 1) // row * row
+    while start > 0:
+        for i in range(start, min(start + pixel, size)):
+            write_byte(target + i, read_byte(target + i) - read_byte(target + i - row))
+        start -= row
+
+
+@inlined
+def _add_starts(target: int, size: int, pixel: int, row: int) -> None:
+    start = row
+    while start < size:
+        for i in range(start, min(start + pixel, size)):
+            write_byte(target + i, read_byte(target + i) + read_byte(target + i - row))
+        start += row
+
+
+@inlined
 def _unshuffle(source: int, target: int, size: int, item: int) -> None:
     count = size // item
     for byte in range(item):
@@ -147,6 +169,8 @@ def decode(place: int, mask: int, model: int, address: int, size: int, g: Any, t
                 _add_rows(start, unit, g[LAG_PLANE])
             if mask & UP:
                 _add_rows(start, unit, g[LAG_UP])
+            if mask & ROWS:
+                _add_starts(start, unit, g[LAG_LEFT], g[LAG_UP])
             if mask & LEFT:
                 _add_rows(start, unit, g[LAG_LEFT])
     return True
@@ -181,6 +205,8 @@ def transform(address: int, mask: int, g: Ints, first: Bytes, second: Bytes) -> 
                 lag = g[LAG_LEFT] if bit == LEFT else (g[LAG_UP] if bit == UP else g[LAG_PLANE])
                 for n in range(g[K]):
                     _subtract(here + n * unit, there + n * unit, unit, lag)
+                    if bit == LEFT and mask & ROWS:
+                        _subtract_starts(there + n * unit, unit, g[LAG_LEFT], g[LAG_UP])
             here, there = there, two if there == one else one
 
 
@@ -210,7 +236,9 @@ class Method:
     def name(self) -> str:
         """As shown to people: ``zstd-1 left+up``."""
         coder = {STORED: "", LZ4: "lz4", ZSTD: f"zstd-{self.level}", HUFFMAN: "huffman"}[self.place]
-        names = {LEFT: "left", UP: "up", PLANE: "plane", TIME: "time", SHUFFLE: "shuffle", SPARSE: "sparse"}
+        names = {
+            LEFT: "left", ROWS: "rows", UP: "up", PLANE: "plane", TIME: "time", SHUFFLE: "shuffle", SPARSE: "sparse",
+        }  # fmt: skip
         return f"{coder} {'+'.join(name for bit, name in names.items() if self.mask & bit)}".strip() or "none"
 
     @property

@@ -16,8 +16,8 @@ from rlmem.buffers.models import Models
 from rlmem.buffers.native import compiled, copy_bytes, same_bytes
 from rlmem.buffers.rows import Rows
 
-#: Coded blocks are laid one after another in log segments of about this much.
-LOG_BYTES = 128 << 10
+#: Coded blocks are laid one after another in log segments, about so many in each, up to so much.
+LOG_BLOCKS, LOG_BYTES = 96, 1 << 20
 AHEAD_UNITS = 16
 
 
@@ -44,9 +44,10 @@ def _round_up(size: int, step: int) -> int:
     return -(-size // step) * step
 
 
-def _log_segment(layout: Layout, total: int) -> int:
-    """A segment of the log: at least a block that hardly shrank, and little beside the whole."""
-    return _round_up(max(min(total // 64, LOG_BYTES), layout.block_bytes + codec.SLACK), 64)
+def _log_segment(layout: Layout, coded_bytes: float) -> int:
+    """A segment of the log: many coded blocks, so that little is lost where the next one does not fit, and a block at least."""
+    many = min(LOG_BLOCKS * int(layout.block * coded_bytes), LOG_BYTES)
+    return _round_up(max(many, layout.block_bytes + codec.SLACK), 64)
 
 
 class Column:
@@ -63,6 +64,7 @@ class Column:
         *,
         method: Method | None = None,
         models: Models | None = None,
+        coded_bytes: float = 0,
         paired: bool = True,
     ) -> None:
         self.layout, self.rows, self.method, self.paired = layout, rows, method, paired
@@ -70,7 +72,7 @@ class Column:
         total = rows.capacity * n_envs * layout.unit_bytes
         # With a codec only blocks being written are raw, if it serves; and what is coded is smaller by some factor.
         self.raw = Arena(_round_up(max(layout.block_bytes, 1), 64), expected_bytes=0 if method else total)
-        self.log = Arena(_log_segment(layout, total), expected_bytes=total // 4 if method else 0)
+        self.log = Arena(_log_segment(layout, coded_bytes), expected_bytes=int(rows.capacity * n_envs * coded_bytes))
         self.geometry = layout.geometry(ring=4)
         self.table = np.zeros((n_envs, 4, 2), np.int64)
         #: Counts the times the table moved.

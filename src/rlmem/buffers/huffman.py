@@ -18,10 +18,11 @@ from rlmem.buffers.native import compiled, inlined, load64, move_bytes, read_byt
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-#: The longest code: a table of this many bits, eight bytes an entry, is half of a first-level cache.
-LONGEST = 11
+#: The longest code. A table of this many bits, eight bytes an entry, is as much as a first-level cache, but few of its
+#: entries are looked at often; with a bit less, the codes that rare bytes need would cost all others two percent.
+LONGEST = 12
 #: Symbols one look may give, and looks between two refills of 57 bits or more.
-MOST, LOOKS = 6, 5
+MOST, LOOKS = 6, 4
 #: Bytes from the end of a stream where a round of looks, eight bytes written at each, could go over it.
 MARGIN = MOST * LOOKS + 8
 #: A block starts with the sizes of its first three streams, in 32 bits each.

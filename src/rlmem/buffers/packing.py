@@ -136,7 +136,7 @@ def _column(d: dict[str, Any], store: Store, arrays: Iterator[tuple[str, Array]]
         method and not method.level
     ):  # format 1 had a Huffman stage of Zstandard's; what it wrote is read as any of its blocks
         method = replace(method, level=1)
-    column = store._column(d["key"], layout, method)
+    column = store._column(d["key"], layout, method=method)
     for name in PER_ENV:
         setattr(column, name, np.array(next(arrays)[1]))
     marks = next(arrays)[1]

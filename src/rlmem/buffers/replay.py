@@ -87,6 +87,8 @@ class _Place(NamedTuple):
 
     def fit(self, value: Any) -> Array:
         """The value as an array of this shape; only axes of one may differ."""
+        if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
+            return value
         try:
             array = np.asarray(value, self.dtype)
         except (TypeError, ValueError, OverflowError) as problem:
@@ -204,6 +206,7 @@ class Replay:
             key: _Place(key or "the observation", (self.n_envs, *column.layout.shape), self._given[key].dtype)
             for key, column in self._store.columns.items()
         }
+        self._only = self._places.get(ONLY)
         self._field_places = {
             name: _Place(name, (self.n_envs, *spec.shape), spec.dtype) for name, spec in self._fields.items()
         }
@@ -222,21 +225,22 @@ class Replay:
         """Store one step of every env; arrays of ``(n_envs, *shape)``. ``next_obs`` is the true one where episodes end."""
         if fields.keys() != self.fields.keys():
             self._refuse_fields(fields)
-        values = {name: place.fit(fields[name]) for name, place in self._field_places.items()}
+        values = [(self.fields[name], place.fit(fields[name])) for name, place in self._field_places.items()]
         now, after = self._parts("obs", obs), self._parts("next_obs", next_obs)
         # Everything has been looked at before anything is written; and where the store refuses, the oldest row stays whole.
         with self._store.lock:
             pos = self._store.rows.pos
             self._store.add(now, after)
-            for name, value in values.items():
-                self.fields[name][pos] = value
+            for kept, value in values:
+                kept[pos] = value
             if self.priorities is not None:
                 self.priorities.add(pos * self.n_envs, self.n_envs)
 
     def _parts(self, name: str, given: Any) -> dict[str, Array]:
-        if ONLY in self._given:
-            given = {ONLY: given}
-        elif not isinstance(given, Mapping) or given.keys() != self._given.keys():
+        if self._only is not None:
+            part = self._only.fit(given)
+            return {ONLY: self._lossy[ONLY].encode(part) if self._lossy else part}
+        if not isinstance(given, Mapping) or given.keys() != self._given.keys():
             raise UsageError(f"{name} has to be a dict of {', '.join(self._given)}")
         parts = {key: place.fit(given[key]) for key, place in self._places.items()}
         for key, codec in self._lossy.items():

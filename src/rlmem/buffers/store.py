@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers import choose, codec, stacks
+from rlmem.buffers import choose, stacks
 from rlmem.buffers.codec import Bytes, Ints
 from rlmem.buffers.column import Column, as_bytes
 from rlmem.buffers.gathering import Gatherer
 from rlmem.buffers.layout import Layout, raw_block
-from rlmem.buffers.models import Models
 from rlmem.buffers.options import Options
 from rlmem.buffers.rows import Rows
 from rlmem.buffers.writing import Writer
@@ -75,11 +74,9 @@ class Store:
         block = raw_block(layout.unit_bytes, self.rows.capacity)
         return layout.with_block(block), settled and self.options.codec_of(key) == "none"
 
-    def _column(
-        self, key: str, layout: Layout, method: codec.Method | None = None, models: Models | None = None
-    ) -> Column:
-        column = Column(layout, self.rows, method=method, models=models, paired=self.paired)
-        if method is not None and self.options.codec_of(key) == "auto":
+    def _column(self, key: str, layout: Layout, **coding: Any) -> Column:
+        column = Column(layout, self.rows, paired=self.paired, **coding)
+        if column.method is not None and self.options.codec_of(key) == "auto":
             column.on_seal = choose.Watch()
         return column
 
@@ -97,7 +94,7 @@ class Store:
                     layout = self.options.stacked(layout, *found)
             choice = choose.choose(self.options, key, layout, self._stream(layout, obs, after), self.rows.capacity)
             if choice.layout != column.layout or choice.method:
-                self._rebuild(key, self._column(key, choice.layout, *choice.settled()), slots, obs, after)
+                self._rebuild(key, self._column(key, choice.layout, **choice.coding()), slots, obs, after)
 
     def _recognise_rollout(self, obs: Array) -> tuple[int, int] | None:
         """A rollout has no next observations, and its episodes break: judge the env and stretch that follow longest."""
