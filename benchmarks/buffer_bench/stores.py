@@ -263,6 +263,7 @@ ROWS = {
         row("rlmem-auto", "rlmem, codec=auto", Compact, "rlmem", codec="auto"),
         row("rlmem-lz4", "rlmem, codec=lz4", Compact, "rlmem", codec="lz4"),
         row("rlmem-zstd", "rlmem, codec=zstd", Compact, "rlmem", codec="zstd"),
+        row("rlmem-huffman", "rlmem, codec=huffman", Compact, "rlmem", codec="huffman"),
         row("rlmem-replay", "rlmem.buffers.Replay (numpy)", Neutral, "rlmem"),
         row("extra-none", "sb3-extra, none", Extra, EXTRA, boxes, method="none"),
         row("extra-rle", "sb3-extra, RLE", Extra, EXTRA, stacks, method="rle-jit"),

@@ -63,7 +63,7 @@ FIELDS: tuple[Field, ...] = (
         "frames-once is the older name of compact; stream is compact for a `window` observation.",
         choices=("plain", "compact", "frames-once", "stream"),
     ),
-    _field("codec", "choice", "Codec of a compact store.", choices=("none", "auto", "lz4", "zstd")),
+    _field("codec", "choice", "Codec of a compact store.", choices=("none", "auto", "lz4", "zstd", "huffman")),
     _field(
         "stacked", "counts", "Frames of the stacks that observations hold already, by key (`observation` for a Box)."
     ),

@@ -397,7 +397,7 @@ class CompactStorage(TensorStorage):
         (reward, done, terminated and truncated apart).
     :param n_envs: 1 where entries follow each other in time. Where every ``extend`` brings one step of several envs, or
         several such steps one after another, the number of envs: entries ``n_envs`` apart then follow each other.
-    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, or a dict of them by key. Lossless.
+    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, ``"huffman"``, or a dict of them by key. Lossless.
     :param stack: frames in a stack, or steps in a sliding window: ``"auto"`` recognises them, a number declares them,
         ``None`` stores observations whole; or a dict by key.
     :param stack_axis: the axis they are stacked along, for a declared stack.

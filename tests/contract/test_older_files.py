@@ -1,4 +1,4 @@
-"""Files of earlier versions load. ``data/format-1.rlmem`` was written by the first version and is never written again."""
+"""Files of earlier versions load. What is in ``data`` was written by the version that had the format, and is never written again."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ pytest.importorskip("stable_baselines3")
 
 from rlmem.sb3 import CompactReplayBuffer  # noqa: E402  # after what has to be there
 
-FILE = Path(__file__).parent / "data" / "format-1.rlmem"
+DATA = Path(__file__).parent / "data"
+#: By format, and the codecs each was written with: all kinds of blocks are in them.
+FILES = {"format-1": "zstd", "format-2-huffman": "huffman", "format-2-zstd": "zstd", "format-2-auto": "auto"}
 SPACE = spaces.Dict({"image": spaces.Box(0, 255, (4, 12, 12), np.uint8), "vector": spaces.Box(-9, 9, (3,), np.float32)})
 
 
@@ -38,8 +40,9 @@ def written(codec: str = "zstd") -> CompactReplayBuffer:
     return buffer
 
 
-def test_a_file_of_the_first_format_loads_and_goes_on() -> None:
-    loaded, expected = CompactReplayBuffer.load(FILE), written()
+@pytest.mark.parametrize("name", FILES)
+def test_a_file_of_a_format_loads_and_goes_on(name: str) -> None:
+    loaded, expected = CompactReplayBuffer.load(DATA / f"{name}.rlmem"), written(FILES[name])
     assert (loaded.pos, loaded.full) == (expected.pos, expected.full)
     for name in ("observations", "next_observations"):
         for key in SPACE:

@@ -20,7 +20,7 @@ TAIL, LATER = 0.1, 1.25
 def main(folder):
     """The sizes of every key as the buffer is made, and with a codec chosen from the data; or what is missing for that."""
     try:
-        modules = {name: load("rlmem.buffers." + name) for name in ("store", "codec", "options", "clib")}
+        modules = {name: load("rlmem.buffers." + name) for name in ("store", "codec", "options")}
     except ModuleNotFoundError as error:
         return {"missing": str(error.name).split(".")[0]}
     except Exception as error:
@@ -36,16 +36,9 @@ def main(folder):
     return {
         "keys": own or auto,
         "auto": auto,
-        "coders": coders(modules["clib"]),
         "transitions": len(now[0]) * body["n_envs"],
         "ends": ends(numpy, now, after),
     }
-
-
-def coders(clib):
-    """The compression libraries that are there; without one, a codec does nothing."""
-    found = clib.coders()
-    return [name for name in ("zstd", "lz4") if getattr(found, name + "_decompress")]
 
 
 def coded(options):

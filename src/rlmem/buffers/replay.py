@@ -117,7 +117,7 @@ class Replay:
         discounted sum, ``next_obs``, ``terminated`` and ``truncated`` are those it ends with, and ``discount`` is what
         the value of ``next_obs`` counts.
     :param gamma: discount of the n-step returns.
-    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, or a dict of them by key. Lossless.
+    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, ``"huffman"``, or a dict of them by key. Lossless.
     :param stack: frames in a stack, or steps in a sliding window: ``"auto"`` recognises them, a number declares them,
         ``None`` stores observations whole; or a dict by key.
     :param stack_axis: the axis they are stacked along, for a declared stack.

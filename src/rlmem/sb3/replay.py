@@ -43,7 +43,7 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
 
     :param n_steps: n-step returns as in ``NStepReplayBuffer``, for Dict observations as well.
     :param gamma: discount of the n-step returns.
-    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, or a dict of them by key. Lossless.
+    :param codec: ``"none"``, ``"auto"`` (chosen from the data), ``"lz4"``, ``"zstd"``, ``"huffman"``, or a dict of them by key. Lossless.
     :param stack: frames in a stack, or steps in a sliding window: ``"auto"`` recognises them, a number declares them,
         ``None`` stores observations whole; or a dict by key.
     :param stack_axis: the axis they are stacked along, for a declared stack.

@@ -112,7 +112,7 @@ def _compact(store: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
     options = store.get("options", {})
     codec = options.get("codec") or "none"
     if isinstance(codec, Mapping):
-        codec = next((name for name in ("auto", "zstd", "lz4") if name in codec.values()), "none")
+        codec = next((name for name in ("auto", "zstd", "lz4", "huffman") if name in codec.values()), "none")
     values = {"storage": "compact", "codec": codec, "spill_budget": options.get("budget")}
     if store.get("prioritised_bytes"):
         values["replay.kind"] = "prioritised"

@@ -40,7 +40,7 @@ def found_in(facts: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = {
         "stacked": {name: key["stack"] for name, key in keys.items() if key["stack"] > 1},
         "constant_keys": [name for name, key in keys.items() if key["constant"]],
-        "coded_bytes": coded if sized.get("coders") else {},
+        "coded_bytes": coded,
     }
     return {name: value for name, value in values.items() if value}
 
@@ -58,8 +58,6 @@ def notes(facts: Mapping[str, Any], spec: RunSpec) -> tuple[str, ...]:
         return ()
     if "keys" not in sized:
         return (_unknown(facts, sized.get("missing"), sized.get("problem")),)
-    if not sized["coders"]:
-        return (_unknown(facts, "zstandard", None),)
     try:
         return (_sentence(sized, resolve(spec)),)
     except RlmemError:

@@ -116,7 +116,6 @@ def sized(**image: Any) -> dict[str, Any]:
     return {
         "transitions": 768,
         "ends": 0.01,
-        "coders": ["zstd"],
         "keys": {"image": {**own, **image}},
         "auto": {"image": {**auto, **image}},
     }
@@ -351,15 +350,6 @@ def test_what_a_sample_shows_enters_the_description_with_its_origin_and_the_reme
     (note,) = [note for note in made.notes if note.startswith("bytes a transition")]
     assert "5,0" in note
     assert "image zstd-1 up" in note
-
-
-def test_without_a_compression_library_stacks_are_known_and_a_codec_is_not() -> None:
-    facts = compact() | {"sized": {**sized(stack=3), "coders": []}}
-    spec = describe(run_of(facts))
-    assert spec.get("stacked") == {"image": 3}
-    assert "coded_bytes" not in spec
-    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(facts))
-    assert any("has no zstandard" in note for note in made.notes)
 
 
 @pytest.mark.parametrize(
