@@ -14,7 +14,7 @@ pytest.importorskip("stable_baselines3")
 from rlmem.sb3 import CompactReplayBuffer  # noqa: E402  # after what has to be there
 
 DATA = Path(__file__).parent / "data"
-#: By format, and the codecs each was written with: all kinds of blocks are in them.
+#: By format, and the codec each was written with.
 FILES = {"format-1": "zstd", "format-2-huffman": "huffman", "format-2-zstd": "zstd", "format-2-auto": "auto"}
 SPACE = spaces.Dict({"image": spaces.Box(0, 255, (4, 12, 12), np.uint8), "vector": spaces.Box(-9, 9, (3,), np.float32)})
 
