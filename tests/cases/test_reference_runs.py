@@ -85,8 +85,8 @@ class TestPidog:
         made = plan("pidog-sac", "buffer_size=1M", ram_bytes=24 * 10**9)
         assert made.verdict == "does-not-fit"
         remedies = {f.code: f.remedy or "" for f in made.findings}
-        assert "as it is with CompactReplayBuffer: 20.9 GiB of 22.4 GiB" in remedies["MEM001"]
-        assert "it then fits: 20.9 GiB" in remedies["MEM101"]
+        assert "as it is with CompactReplayBuffer: 20.6 GiB of 22.4 GiB" in remedies["MEM001"]
+        assert "it then fits: 20.6 GiB" in remedies["MEM101"]
         assert plan("pidog-sac", "buffer_size=1M", "storage=compact", ram_bytes=24 * 10**9).verdict == "fits"
         assert "buffer_size up to 1,300,000 fits" in next(
             f.remedy or "" for f in plan("pidog-sac", ram_bytes=30 * 10**9).findings if f.code == "MEM101"

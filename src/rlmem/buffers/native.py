@@ -57,7 +57,7 @@ def _say_once(dispatcher: Any) -> None:
     index = Path(getattr(kept, "_cache_path", "") or "") / str(getattr(kept, "_index_name", ""))
     if not _said and not index.is_file() and sys.stderr.isatty():
         _said.append(True)
-        print("rlmem: compiling the buffers for this machine, once (about 15 s) …", file=sys.stderr)
+        print("rlmem: compiling the buffers for this machine, once (about 20 s) …", file=sys.stderr)
 
 
 def inlined(function: Function) -> Function:
