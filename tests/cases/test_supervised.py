@@ -140,6 +140,71 @@ def test_the_post_mortem_names_the_buffer_and_a_size_that_fits(program: Path, tm
     assert any("replay_buffer" in held["path"] for held in document["peak"]["owners"])
 
 
+CARTPOLE = """
+import os, signal, sys
+import gymnasium, torch
+from stable_baselines3 import DQN
+from stable_baselines3.common.callbacks import BaseCallback
+
+class Die(BaseCallback):
+    def _on_step(self):
+        if self.num_timesteps == int(sys.argv[2]): os.kill(os.getpid(), signal.SIGKILL)
+        return True
+
+torch.set_num_threads(1)
+model = DQN("MlpPolicy", gymnasium.make("CartPole-v1"), buffer_size=200_000, device="cpu")
+model.learn(int(sys.argv[1]), callback=Die())
+"""
+
+
+def test_a_recorded_run_carries_what_is_predicted_for_it_also_when_it_is_killed(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(CARTPOLE)
+    for steps, at, status in (("6000", "-1", "ok"), ("100000", "6000", "killed")):
+        done, document = under_rlmem(tmp_path, ["--interval", "0.5"], str(script), steps, at)
+        assert document["status"] == status, done.stderr
+        assert "Traceback" not in done.stderr
+        plan, peak = document["plan"], document["peak"]
+        assert plan is not None, [moment.get("progress") for moment in document["moments"]]
+        assert plan["target"]["spec"]["total_timesteps"] == int(steps)
+        (top,) = [each for each in plan["peaks"] if each["is_peak"]]
+        assert top["expected_bytes"] == pytest.approx(peak["nbytes"], rel=0.35)
+        assert plan["machine"]["ram_bytes"] == peak["limit_bytes"] is not None
+        assert set(document["versions"]) >= {"stable_baselines3", "torch", "gymnasium"}
+        (main,) = peak["members"]
+        assert (main["role"], str(script) in main["command"]) == ("main", True)
+        assert main["rss_bytes"] == pytest.approx(peak["nbytes"], rel=0.35)
+
+        # What the store has is the same: 'rlmem show' makes it from the facts that were kept.
+        command = [sys.executable, "-m", "rlmem", "show", document["run"], "--json"]
+        shown = subprocess.run(command, env=environment(tmp_path), capture_output=True, text=True, check=True)
+        stored = json.loads(shown.stdout)
+        assert (stored["plan"], stored["peak"]) == (plan, peak)
+
+
+def test_a_model_that_was_only_loaded_is_foretold_no_training(tmp_path: Path) -> None:
+    script = tmp_path / "evaluate.py"
+    script.write_text(
+        textwrap.dedent(
+            f"""
+            import gymnasium, time
+            from stable_baselines3 import DQN
+            from stable_baselines3.common.evaluation import evaluate_policy
+            env = gymnasium.make("CartPole-v1")
+            model = DQN("MlpPolicy", env, buffer_size=1000, learning_starts=10, device="cpu")
+            model._total_timesteps = 6000
+            model.save({str(tmp_path / "m.zip")!r})
+            model = DQN.load({str(tmp_path / "m.zip")!r}, env=env, device="cpu")
+            end = time.monotonic() + 3
+            while time.monotonic() < end: evaluate_policy(model, env, n_eval_episodes=1, warn=False)
+            """
+        )
+    )
+    done, document = under_rlmem(tmp_path, ["--interval", "0.5"], str(script))
+    assert (document["status"], document["plan"]) == ("ok", None), done.stderr
+    assert document["peak"]["members"]
+
+
 def test_an_idle_guard_changes_no_result_by_a_bit(program: Path, tmp_path: Path) -> None:
     alone = subprocess.run(
         [sys.executable, str(program), "2000"],

@@ -107,6 +107,48 @@ def test_what_was_recorded_is_there_before_the_end() -> None:
     assert said == []
 
 
+def test_what_is_noted_is_in_the_header_before_the_end_and_costs_no_moment() -> None:
+    said: list[str] = []
+    one = recorder(said, flush_s=0.02)
+    one.start()
+    one.keep(Timeline().add(moment(0.0)))
+    for facts in (
+        {"described": {"model": {"algorithm": "DQN"}}},
+        {"members": ({"pid": 1},)},
+        {"members": ({"pid": 2},)},
+    ):
+        one.note(facts)
+        threading.Event().wait(0.1)
+    with open_store() as store:
+        found = store.find(str(one.run))
+    assert (found.status, found.finished) == ("running", None)
+    assert found.document == {
+        "command": ["python", "train.py"],
+        "described": {"model": {"algorithm": "DQN"}},
+        "members": [{"pid": 2}],
+    }
+    assert len(kept(one.run)) == 1
+    one.finish("ok", {"command": []})
+    assert said == []
+
+
+def test_a_run_that_was_deleted_meanwhile_ends_its_recording_without_a_traceback(
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    said: list[str] = []
+    one = recorder(said, flush_s=0.02)
+    one.start()
+    while one.run is None:
+        threading.Event().wait(0.02)
+    with open_store(write=True) as store:
+        store.delete(one.run)
+    one.note({"members": ()})
+    one._thread.join(timeout=10)
+    one.finish("ok", {"command": []})
+    assert said[0].startswith("recording stopped, the run goes on: no run starts with")
+    assert capfd.readouterr().err == ""
+
+
 def test_a_full_disk_ends_the_recording_and_not_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
     connect = store_module._connect
 

@@ -16,6 +16,7 @@ import pytest
 
 from rlmem.agent import proc
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.holdings import Holding
 from rlmem.measure.attach import preload
 from rlmem.moments import Moment
 from rlmem.runner.caps import make_group
@@ -44,6 +45,8 @@ def script(body: str) -> list[str]:
 
 class PlainLook:
     """Totals of the tree, without owners."""
+
+    members = ()
 
     def __init__(self, pid: int, interval_s: float) -> None:
         self._pid = pid
@@ -385,6 +388,21 @@ def test_a_mistake_of_ours_does_not_end_the_command(tmp_path: Path) -> None:
     ended, said = supervised(script("time.sleep(1.5); sys.exit(4)"), tmp_path, make_look=Broken)
     assert ended.returncode == 4
     assert said == ["cannot look at it: ValueError: ours"]
+
+
+def test_owners_that_are_slow_to_answer_do_not_make_looks_follow_each_other_at_once(tmp_path: Path) -> None:
+    looks = []
+
+    class Slow(PlainLook):
+        def sample(self) -> Moment:
+            looks.append(time.monotonic())
+            held = Holding(path="x", kind="array", type="ndarray", nbytes=1, resident_bytes=1)
+            first = len(looks) == 1
+            nbytes = 10 * MIB if first else 100 * MIB  # news, and nobody who names its owners
+            return Moment(at_s=0.0, tree_bytes=nbytes, rss_bytes=nbytes, holdings=(held,) if first else None)
+
+    supervised(script("time.sleep(2)"), tmp_path, interval_s=0.5, make_look=Slow)
+    assert 5 <= len(looks) <= 14  # every 0.2 s
 
 
 @pytest.mark.parametrize("returncode", [1, -15])

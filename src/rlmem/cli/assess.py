@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
-from rlmem.cli.saved import is_run, run_document
+from rlmem.cli.saved import is_run
 from rlmem.errors import UsageError
 
 
@@ -57,6 +57,7 @@ def command(
 def _recorded(name: str, wanted: str, output: Path | None) -> int:
     from rlmem.report.recorded import recorded_view
     from rlmem.report.render import render_view
+    from rlmem.report.saved import run_document
     from rlmem.runner.store import open_store
 
     with open_store() as store:

@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
-from rlmem.cli.saved import is_run, read_document, run_document
+from rlmem.cli.saved import is_run
 from rlmem.errors import UsageError
 
 
@@ -38,7 +38,8 @@ def command(
 ) -> int:
     """Two plans or two stored runs side by side: what differs, component by component, at each one's own peak.
 
-    LEFT and RIGHT are targets to plan (presets, run files) or stored runs ('rlmem runs'), named by the start of their id.
+    LEFT and RIGHT are targets to plan (presets, run files) or stored runs ('rlmem runs'), named by the start of their id:
+    two plans, two measurements, or two that 'rlmem run' recorded, which are compared by owner and by phase.
 
     \b
     Examples:
@@ -46,23 +47,17 @@ def command(
       rlmem compare drone-swarm-v0 drone-swarm --set agents=10k
       rlmem compare pyboy-ppo pyboy-ppo --set-left framework.version=2.3.2 --json
       rlmem compare 3f9a 81c0
+      rlmem compare 5d20 c4da -o before-and-after.md
     """
-    from rlmem.report.compare import compare_plan_documents, compare_view
-    from rlmem.report.compare_sweeps import compare_sweeps, compare_sweeps_view
+    from rlmem.report.comparing import compare_documents
     from rlmem.report.render import render_view
 
     wanted = chosen_format(format_, output, as_json=as_json)
     limits = (ram, vram, machine, python)
     sides = [_side(left, (*sets, *sets_left), limits), _side(right, (*sets, *sets_right), limits)]
     labels = [" ".join((target, *own)) for target, own in ((left, sets_left), (right, sets_right))]
-    schemas = [document["schema"] for document in sides]
-    if schemas == ["rlmem.plan/1"] * 2:
-        emit(render_view(compare_plan_documents(sides, labels), compare_view, wanted, output), output)
-    elif schemas == ["rlmem.sweep/1"] * 2:
-        emit(render_view(compare_sweeps(sides, labels), compare_sweeps_view, wanted, output), output)
-    else:
-        kinds = " and ".join(schema.removeprefix("rlmem.").partition("/")[0] for schema in schemas)
-        raise UsageError(f"{left} and {right} are {kinds}: only two plans or two sweeps compare")
+    document, view = compare_documents(sides, labels)
+    emit(render_view(document, view, wanted, output), output)
     return 0
 
 
@@ -75,6 +70,7 @@ def _side(target: str, sets: tuple[str, ...], limits: tuple[str | None, ...]) ->
         return plan_document(make_planner(*limits).plan(load(target, sets), findings=False))
     if sets:
         raise UsageError(f"{target} is a stored run: --set cannot change it")
+    from rlmem.report.saved import read_document, run_document
     from rlmem.runner.store import open_store
 
     with open_store() as store:

@@ -64,22 +64,19 @@ def command(
       rlmem explain 47068 --trim
       rlmem explain 47068 --no-names      (reads /proc only)
     """
-    from rlmem.measure.explain import explain, with_limits
-    from rlmem.report.explain import explain_document, explain_view
+    from rlmem.report.explain import explain_view
+    from rlmem.report.explained import explained
     from rlmem.report.render import render_view
-    from rlmem.rules import find_live
-    from rlmem.trace.advice import advise, process_budget
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    found = explain(
-        _pid(pid, name), tree=tree, names=names, unsafe_attach=unsafe_attach, trim=trim, timeout_s=timeout_s
-    )
-    top = found.top
-    findings = find_live(with_limits(found)) if advised else ()
-    advice = advise(top) if advised and top.way != "pages" else ()
-    budget = process_budget(top)
-    document = explain_document(
-        found, findings=findings, advice=advice, limit_bytes=budget.ram_bytes, limit_source=budget.ram_source
+    document = explained(
+        _pid(pid, name),
+        tree=tree,
+        names=names,
+        advised=advised,
+        trim=trim,
+        unsafe_attach=unsafe_attach,
+        timeout_s=timeout_s,
     )
     emit(render_view(document, explain_view, wanted, output), output)
     return 0

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlmem.cli.common import chosen_format, output_options, set_option
-from rlmem.cli.saved import check_export, deliver, export_options, run_document
+from rlmem.cli.saved import check_export, deliver, export_options
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -81,6 +81,7 @@ def command(
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
     from rlmem.budget import cap_bytes
+    from rlmem.report.saved import run_document
     from rlmem.report.sweep_view import sweep_view
     from rlmem.runner.point import PointOptions
     from rlmem.runner.store import open_store

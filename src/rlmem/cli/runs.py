@@ -12,7 +12,6 @@ from rlmem.cli.common import chosen_format, emit, output_options
 
 if TYPE_CHECKING:
     from rlmem.report.view import View
-    from rlmem.runner.store import Run, Store
 
 
 @click.command("runs")
@@ -41,6 +40,7 @@ def command(
       rlmem runs --delete 3f9a
     """
     from rlmem.report.render import render_view
+    from rlmem.report.saved import run_row
     from rlmem.runner.store import open_store
 
     wanted = chosen_format(format_, output, as_json=as_json)
@@ -55,35 +55,10 @@ def command(
         document = {
             "schema": "rlmem.runs/1",
             "store": str(store.path),
-            "runs": [_row(store, run) for run in store.runs(kind=kind, limit=limit)],
+            "runs": [run_row(store, run) for run in store.runs(kind=kind, limit=limit)],
         }
     emit(render_view(document, _view, wanted, output), output)
     return 0
-
-
-def _row(store: Store, run: Run) -> dict[str, Any]:
-    points = [kept.point for kept in store.points(run.id)]
-    return {
-        "id": run.id,
-        "kind": run.kind,
-        "target": run.target,
-        "command": list(run.command),
-        "started": run.started,
-        "finished": run.finished,
-        "status": run.status,
-        "points": len(points),
-        "peak_bytes": max(
-            (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
-        ),
-        "machine": dict(run.machine),
-        "versions": dict(run.versions),
-    }
-
-
-def _recorded_peak(run: Run) -> int | None:
-    """The peak of a run of ``rlmem run`` that has ended."""
-    ended = run.document.get("ended") if run.kind == "run" else None
-    return ended["peak"]["nbytes"] or None if ended else None
 
 
 def _view(document: dict[str, Any]) -> View:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -15,16 +14,8 @@ from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.report.view import View
-    from rlmem.runner.store import Run, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
-#: Schema to the module that knows it, its reader and its view.
-DOCUMENTS = {
-    "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.view", "plan_view"),
-    "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep_view", "sweep_view"),
-    "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
-    "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
-}
 
 
 def export_options(function: F) -> F:
@@ -82,17 +73,6 @@ def export(document: dict[str, Any], csv: Path | None, parquet: Path | None) -> 
         click.echo(f"wrote {parquet}", err=True)
 
 
-def read_document(data: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], View]]:
-    """A document of any kind and version, checked, and the function that views it."""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(schema, str):
-        raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
-    if schema not in DOCUMENTS:
-        raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {', '.join(DOCUMENTS)}")
-    home, reader, view_home, view = DOCUMENTS[schema]
-    return getattr(import_module(home), reader)(data, where), getattr(import_module(view_home), view)
-
-
 def read_file(path: Path) -> Any:
     """The JSON of a saved document."""
     try:
@@ -105,19 +85,6 @@ def read_file(path: Path) -> Any:
         raise UsageError(f"{path}: not a document written by rlmem: nested too deep or with absurd numbers") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def run_document(store: Store, run: Run) -> dict[str, Any]:
-    """The document of a stored run; made of points or moments where it has them, so one cut short has one too."""
-    if run.kind == "run":
-        from rlmem.report.recorded import recorded_document
-
-        return recorded_document(run.document, store.timeline(run.id), run)
-    if run.kind != "measure":
-        return run.document
-    from rlmem.report.sweep import sweep_document
-
-    return sweep_document(run, run.document, store.points(run.id))
 
 
 def is_run(text: str) -> bool:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from rlmem.cli.common import chosen_format, output_options
-from rlmem.cli.saved import deliver, export_options, is_run, read_document, read_file, run_document
+from rlmem.cli.saved import deliver, export_options, is_run, read_file
 from rlmem.errors import UsageError
 
 
@@ -29,6 +29,8 @@ def command(
       rlmem plan pidog-sac --ram 30GB -o plan.json
       rlmem show plan.json --format markdown
     """
+    from rlmem.report.saved import read_document, run_document
+
     if is_run(run_or_file):
         from rlmem.runner.store import open_store
 

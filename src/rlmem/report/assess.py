@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlmem.capacity import largest
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.report.document import plan_document
+from rlmem.report.outlook import capacity
 from rlmem.report.view import (
     Column,
     Item,
@@ -24,13 +24,11 @@ from rlmem.report.view import (
     process_table,
     verdict_lines,
 )
-from rlmem.rules.knobs import main_knob, rounded_down
+from rlmem.rules.knobs import main_knob
 from rlmem.spec import RunSpec
 from rlmem.units import format_count, format_size
 
 ASSESSMENT_SCHEMA = "rlmem.assessment/1"
-#: Values of the main knob shown in the capacity table, relative to the run's own.
-STEPS = (0.25, 0.5, 1.0, 1.5, 2.0, 4.0)
 NO_EFFECT = "MEM901"
 #: A plan's settings that explain themselves elsewhere in the document.
 _LONG = ("about",)
@@ -39,12 +37,11 @@ _LONG = ("about",)
 def assessment_document(spec: RunSpec, planner: Planner) -> dict[str, Any]:
     """The plan's document with unit costs and a capacity table beside it."""
     plan = planner.plan(spec)
-    knob = main_knob(plan.spec)
     return {
         "schema": ASSESSMENT_SCHEMA,
         "plan": plan_document(plan),
         "units": _units(plan),
-        "capacity": _capacity(spec, plan, knob, planner),
+        "capacity": capacity(spec, plan, main_knob(plan.spec), lambda other: planner.plan(other, findings=False)),
     }
 
 
@@ -78,31 +75,6 @@ def _units(plan: Plan) -> list[dict[str, Any]]:
         add("agent", "workers.env-state", "build", spec.count("agents"), "environment state")
     add("environment", "workers.", "build", spec.count("n_envs"), "environment, its process and the wrappers' copies")
     return rows
-
-
-def _capacity(spec: RunSpec, plan: Plan, knob: str, planner: Planner) -> dict[str, Any]:
-    now = plan.spec.count(knob)
-    values = sorted({max(rounded_down(round(now * step)), 1) for step in STEPS} | {now})
-
-    def at(value: int) -> Plan:
-        return planner.plan(spec.having({knob: value}, "capacity table"), findings=False)
-
-    found = largest(spec, knob, lambda other: planner.plan(other, findings=False))
-    rows = []
-    for value in values:
-        other = at(value)
-        top = other.deciding
-        rows.append(
-            {
-                "value": value,
-                "device": top.device,
-                "phase": top.phase,
-                "expected_bytes": top.expected_bytes,
-                "high_bytes": top.high_bytes,
-                "verdict": other.verdict,
-            }
-        )
-    return {"knob": knob, "now": now, "rows": rows, "largest_safe": found.value, "unlimited": found.unlimited}
 
 
 def assessment_view(document: Mapping[str, Any]) -> View:
@@ -205,32 +177,32 @@ def _units_section(document: Mapping[str, Any]) -> Section:
     )
 
 
-def _capacity_section(capacity: Mapping[str, Any], plan: Mapping[str, Any]) -> Section:
+def _capacity_section(found: Mapping[str, Any], plan: Mapping[str, Any]) -> Section:
     marks = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
     rows = tuple(
         (
-            format_count(row["value"]) + (" (this run)" if row["value"] == capacity["now"] else ""),
+            format_count(row["value"]) + (" (this run)" if row["value"] == found["now"] else ""),
             format_size(row["expected_bytes"]),
             format_size(row["high_bytes"]),
             f"{row['device'].upper()} in {row['phase']}",
             marks[row["verdict"]],
         )
-        for row in capacity["rows"]
+        for row in found["rows"]
     )
     columns = (
-        Column(title=capacity["knob"]),
+        Column(title=found["knob"]),
         Column(title="peak"),
         Column(title="upper bound"),
         Column(title="decided by", right=False),
         Column(title=plan["machine"]["name"], right=False),
     )
-    best = capacity["largest_safe"]
+    best = found["largest_safe"]
     line = (
-        f"The largest {capacity['knob']} whose upper bound fits: {format_count(best)}."
+        f"The largest {found['knob']} whose upper bound fits: {format_count(best)}."
         if best is not None
-        else f"No limit on {capacity['knob']} was found."
-        if capacity["unlimited"]
-        else f"No {capacity['knob']} fits."
+        else f"No limit on {found['knob']} was found."
+        if found["unlimited"]
+        else f"No {found['knob']} fits."
     )
     return Section(title="Capacity", lines=(line,), tables=(Table(title="", columns=columns, rows=rows),))
 

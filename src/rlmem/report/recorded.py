@@ -9,6 +9,8 @@ from typing import Any
 from rlmem.errors import UsageError
 from rlmem.moments import Moment
 from rlmem.report.contract import described, problems
+from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document
+from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.runner.recording import read_moment
@@ -19,6 +21,17 @@ from rlmem.watch.words import duration
 
 RECORDED_SCHEMA = "rlmem.recorded/1"
 _TEXT, _COUNT, _OBJECT = {"type": "string"}, {"type": ["integer", "null"]}, {"type": "object"}
+_MEMBER = described(
+    {
+        "pid": {"type": "integer"},
+        "role": _TEXT,
+        "command": _TEXT,
+        "rss_bytes": {"type": "integer"},
+        "pss_bytes": _COUNT,
+        "uss_bytes": _COUNT,
+        "threads": {"type": "integer"},
+    }
+)
 RECORDED_JSON_SCHEMA = described(
     {
         "schema": _TEXT,
@@ -41,12 +54,28 @@ RECORDED_JSON_SCHEMA = described(
                 "limit_bytes": _COUNT,
                 "limit_name": _TEXT,
                 "owners": {"type": "array", "items": _OBJECT},
-            }
+                "members": {
+                    "type": "array",
+                    "description": "processes at the largest look, largest first; PSS and USS as last read",
+                    "items": _MEMBER,
+                },
+            },
+            optional=("members",),
         ),
+        "plan": {
+            **{name: part for name, part in PLAN_JSON_SCHEMA.items() if not name.startswith("$")},
+            "type": ["object", "null"],
+            "description": "what rlmem predicts for the model that was trained (rlmem.plan/1); null where it is not known",
+        },
+        "versions": {
+            "type": "object",
+            "description": "of the framework and what it stands on, as the program had them",
+        },
         "phases": {"type": "array", "items": _OBJECT},
         "judgement": _OBJECT,
         "moments": {"type": "array", "items": _OBJECT},
-    }
+    },
+    optional=("plan", "versions"),
 )
 _TONES = {"ok": "good", "interrupted": "plain", "running": "warn", "unknown": "warn", "stopped": "warn"}
 _STATE_TONES = {"normal": "good", "filling": "good", "leaking": "bad", "stuck": "warn", "unknown": "plain"}
@@ -61,6 +90,9 @@ def recorded_document(
     """A run of ``rlmem run`` as plain data. One whose recording was cut short has all but its end."""
     seen = [read_moment(moment) for moment in moments]
     ended = header.get("ended")
+    facts = (ended or {}).get("described") or header.get("described") or {}
+    peak = _peak(seen, ended)
+    peak["members"] = list(peak.get("members") or header.get("members") or ())
     return {
         "schema": RECORDED_SCHEMA,
         "rlmem": run.versions.get("rlmem", "") if run else header.get("rlmem", ""),
@@ -72,7 +104,9 @@ def recorded_document(
         "machine": dict(run.machine) if run else {},
         "policy": dict(header.get("policy", {})),
         "ended": ended,
-        "peak": _peak(seen, ended),
+        "peak": peak,
+        "plan": _plan(header.get("target", ""), facts, peak),
+        "versions": dict(facts.get("versions", {})),
         "phases": _phases(seen),
         "judgement": asdict(judge(seen)),
         "moments": [dict(moment) for moment in moments],
@@ -105,6 +139,34 @@ def _peak(moments: Sequence[Moment], ended: Mapping[str, Any] | None) -> dict[st
         "owners_at_s": near.at_s if near else None,
         "owners": [asdict(held) for held in near.holdings or ()] if near else [],
     }
+
+
+def _plan(name: str, facts: Mapping[str, Any], peak: Mapping[str, Any]) -> dict[str, Any] | None:
+    """What rlmem predicts for the model that was trained; None without one, or where the closed form refuses."""
+    if not facts:
+        return None
+    from rlmem.plan import Budget
+    from rlmem.planner import Planner
+    from rlmem.trace.describe import from_facts
+
+    budget = Budget(name="the run's limit", ram_bytes=peak["limit_bytes"], ram_source=peak["limit_name"])
+    try:
+        spec = from_facts(name, facts)
+        if spec.get("vec_env") == "subproc" and (method := _start_method(peak["members"])):
+            spec = spec.having({"env.start_method": method}, "the processes that were seen")
+        return plan_document(Planner(budget).plan(spec))
+    except Exception:  # an agent of any version wrote them down: what is wrong with them costs the prediction, no more
+        return None
+
+
+def _start_method(members: Sequence[Mapping[str, Any]]) -> str | None:
+    """How workers were started, which the model does not know; None without any."""
+    workers = [member["command"] for member in members if member["role"] == "worker"]
+    if not workers:
+        return None
+    if any(member["role"] == "forkserver" for member in members):
+        return "forkserver"
+    return "spawn" if any("multiprocessing.spawn" in command for command in workers) else "fork"
 
 
 def _phases(moments: Sequence[Moment]) -> list[dict[str, Any]]:
@@ -218,8 +280,16 @@ def recorded_view(document: Mapping[str, Any]) -> View:
     verdict += [
         (f"{judgement['state']}: {text}", _STATE_TONES[judgement["state"]]) for text in judgement["reasons"][:1]
     ]
-    why = _why(found) if found else None
-    sections = (why, _owners(document), _over_time(document), _said(ended), _run(document))
+    why = why_section(found) if found else None
+    sections = (
+        why,
+        _owners(document),
+        processes_section(document),
+        foretold_section(document),
+        _over_time(document),
+        _said(ended),
+        _run(document),
+    )
     return View(
         title=f"{document['target']}: recorded" + (f" (run {document['run']})" if document["run"] else ""),
         verdict=tuple(verdict),
@@ -228,7 +298,8 @@ def recorded_view(document: Mapping[str, Any]) -> View:
     )
 
 
-def _why(found: Mapping[str, Any]) -> Section:
+def why_section(found: Mapping[str, Any]) -> Section:
+    """What grew before the end, and what would have fit."""
     rows = tuple(
         (
             row["name"],
@@ -326,6 +397,7 @@ def _run(document: Mapping[str, Any]) -> Section:
         ("started", document["started"]),
         ("asked for", asked),
         ("machine", ", ".join(str(machine[k]) for k in ("system", "limit_source") if machine.get(k))),
+        ("versions", ", ".join(f"{name} {text}" for name, text in document.get("versions", {}).items())),
     ]
     columns = (Column(title="", right=False), Column(title="", right=False))
     rows = tuple(cell for cell in cells if cell[1])

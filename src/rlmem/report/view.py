@@ -14,7 +14,7 @@ from rlmem.units import format_size
 SMALL_SHARE = 0.002
 DOES_NOT_FIT = "MEM001"
 PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
-_VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
+VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
@@ -101,7 +101,7 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
     tops = [peak for peak in document["peaks"] if peak["is_peak"]]
     peaks = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in tops]
-    return (*refused, *((f"{peak.device.upper()} {sentence(peak)}", _VERDICT_TONE[judge(peak)]) for peak in peaks))
+    return (*refused, *((f"{peak.device.upper()} {sentence(peak)}", VERDICT_TONE[judge(peak)]) for peak in peaks))
 
 
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:

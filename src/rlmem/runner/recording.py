@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from rlmem.errors import AnalysisError
+from rlmem.errors import RlmemError
 from rlmem.holdings import Holding, Progress
 from rlmem.moments import Moment
 from rlmem.runner.store import StoreBusyError, open_store
@@ -110,6 +110,7 @@ class Recorder:
         self.problem = ""
         self._say, self._path, self._flush = say, path, flush_s
         self._target, self._command, self._header = target, tuple(command), dict(header)
+        self._written: Mapping[str, Any] | None = None
         self._added: dict[int, dict[str, Any]] = {}
         self._gone: list[int] = []
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -129,6 +130,11 @@ class Recorder:
                 self._added.pop(number, None)
                 self._gone.append(number)
 
+    def note(self, facts: Mapping[str, Any]) -> None:
+        """Take plain facts into the header with the next batch: a recording that is cut short has them too."""
+        with self._lock:
+            self._header = {**self._header, **facts}
+
     def finish(self, status: str, document: Mapping[str, Any]) -> None:
         """Write what is left and close the run; after a full disk this is tried once more."""
         self._stop.set()
@@ -145,18 +151,23 @@ class Recorder:
                 return
 
     def _begin(self) -> None:
+        header = self._header
         with open_store(self._path, write=True) as store:
-            self.run = store.begin("run", self._target, command=self._command, document=self._header).id
+            self.run = store.begin("run", self._target, command=self._command, document=header).id
+        self._written = header
 
     def _write(self) -> None:
         if self.run is None:
             self._begin()
         with self._lock:
-            added, gone = dict(self._added), tuple(self._gone)
-        if self.run is None or not (added or gone):
+            added, gone, header = dict(self._added), tuple(self._gone), self._header
+        if self.run is None or not (added or gone or header is not self._written):
             return
         with open_store(self._path, write=True, busy_s=BUSY_SECONDS) as store:
             store.record(self.run, added, gone)
+            if header is not self._written:
+                store.reopen(self.run, header)
+                self._written = header
         with self._lock:
             self._added = {n: data for n, data in self._added.items() if data is not added.get(n)}
             del self._gone[: len(gone)]
@@ -171,7 +182,7 @@ class Recorder:
         """Recording may fail; the run goes on. A batch that another process kept out comes with the next one."""
         try:
             work()
-        except AnalysisError as error:
+        except RlmemError as error:  # one that is not there any more is a usage error
             if isinstance(error, StoreBusyError) and not last:
                 return
             self.problem = str(error)

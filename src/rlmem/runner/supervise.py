@@ -21,6 +21,7 @@ from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.runner.acting import Response
 from rlmem.runner.foreground import Foreground
+from rlmem.runner.foretold import Foretold
 from rlmem.runner.guarding import Alarm, Guard, Policy
 from rlmem.runner.postmortem import (
     Death,
@@ -34,6 +35,7 @@ from rlmem.runner.postmortem import (
 from rlmem.runner.recording import Recorder, Timeline
 from rlmem.runner.sampler import read_pages
 from rlmem.units import format_size
+from rlmem.watch.members import Member
 
 RUN_VARIABLE = "RLMEM_RUN"
 TICK_SECONDS = 0.25
@@ -56,6 +58,10 @@ INTERRUPTED = (-int(signal.SIGINT), 128 + int(signal.SIGINT))
 class Look(Protocol):
     """Takes moments of the run; :class:`rlmem.watch.sampling.Watch` is one."""
 
+    @property
+    def members(self) -> Sequence[Member]:
+        """The processes of the last sample, the command first."""
+
     def sample(self) -> Moment:
         """How things stand now."""
 
@@ -65,13 +71,17 @@ class Look(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
-    """The largest moment. ``seen`` is False for one between two looks, known from the kernel's own mark."""
+    """The largest moment. ``seen`` is False for one between two looks, known from the kernel's own mark.
+
+    ``members`` are the processes at the largest look, whether or not that is this moment.
+    """
 
     nbytes: int = 0
     at_s: float = 0.0
     phase: str = ""
     step: int | None = None
     seen: bool = True
+    members: tuple[Mapping[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -88,6 +98,8 @@ class Ended:
     left: tuple[int, ...] = ()
     signals: tuple[str, ...] = ()
     checkpoint: Mapping[str, Any] | None = None
+    #: What the agent said of the model that was trained, for a report to make a prediction from.
+    described: Mapping[str, Any] | None = None
 
     @property
     def exit_code(self) -> int:
@@ -109,6 +121,11 @@ class Watching:
         from rlmem.watch.session import Session
 
         self._session = Session(Watch(pids=[pid], interval_s=interval_s), interval_s=interval_s)
+
+    @property
+    def members(self) -> tuple[Member, ...]:
+        """The processes of the last sample, the command first."""
+        return self._session.watch.members
 
     def sample(self) -> Moment:
         """How things stand now."""
@@ -151,7 +168,7 @@ class Supervision:
         self._process = Foreground(command, env=env, job=job)
         self._policy, self._folder, self._make_look, self._print = policy, folder, make_look, say
         self._recorder, self._interval, self._advise, self._clock = recorder, interval_s, advise, clock
-        self._guard = Guard(policy)
+        self._guard, self._foretold = Guard(policy), Foretold()
         self._response = Response(policy, self, self._say)
         self._events: list[dict[str, Any]] = []
         self._begin = clock()
@@ -181,7 +198,7 @@ class Supervision:
                 if look is not None and (now >= due or self._is_sudden()):
                     asked = self._look(look)
                     places.look(now - self._begin)
-                    due = min(now + SOON_SECONDS, due) if asked else max(due + self._interval, now)
+                    due = now + min(SOON_SECONDS, self._interval) if asked else max(due + self._interval, now)
                 self._response.tick(now, self._guard.over(self._moment) if self._moment else None)
             wall = self._clock() - self._begin
             returncode = process.reap()
@@ -203,13 +220,14 @@ class Supervision:
             returncode=returncode,
             status=self._status(returncode, cause),
             wall_s=wall,
-            peak=self._final_peak(wall),
+            peak=replace(self._final_peak(wall), members=self._foretold.members),
             events=tuple(self._events),
             deaths=found,
             postmortem=examine(cause, moments, self._advice) if cause else None,
             left=left,
             signals=tuple(signal.Signals(number).name for number in process.signals),
             checkpoint=self._response.checkpoint or None,
+            described=self._foretold.described,
         )
 
     def _eye(self, pid: int) -> Look | None:
@@ -249,6 +267,10 @@ class Supervision:
             if owners := self._owners():
                 self._say("warn", owners)
             self._told = True
+        steps = {pid: step for pid, (_, step, _) in self._marks().items()}
+        new = self._foretold.look(moment, look.members, steps, is_calm=self._guard.over(moment) is None)
+        if new and self._recorder:
+            self._recorder.note(new)
         # An interpreter that is just starting cannot answer yet; the larger it has grown since, the more there is to ask.
         wanted = bool(alarms) or moment.tree_bytes > NEWS * self._named_bytes
         if wanted and (self._named_bytes or moment.at_s < EARLY_SECONDS):
@@ -280,8 +302,12 @@ class Supervision:
 
     def _mark(self) -> tuple[str, int, int]:
         """The mark of the process that got furthest."""
-        marks = [word.read_mark(path.read_bytes()) for path in self._folder.glob("mark-*")]
-        return max(marks, key=lambda mark: mark[1], default=("", -1, -1))
+        return max(self._marks().values(), key=lambda mark: mark[1], default=("", -1, -1))
+
+    def _marks(self) -> dict[int, tuple[str, int, int]]:
+        """Phase, step and total by process."""
+        places = ((int(path.name.removeprefix("mark-")), path) for path in self._folder.glob("mark-*"))
+        return {pid: word.read_mark(path.read_bytes()) for pid, path in places}
 
     def _raise_peak(self, moment: Moment) -> None:
         """The largest moment so far, with what a process reached between two looks."""

@@ -255,7 +255,37 @@ def test_stored_sweeps_are_compared_and_not_with_plans(capsys: pytest.CaptureFix
     assert "agents=200" in out
     assert "By phase at agents=200" in out
     code, _, err = call(capsys, "compare", left, "pidog-sac")
-    assert (code, "only two plans or two sweeps compare" in err) == (2, True)
+    assert (code, "only two plans, two sweeps or two recorded runs compare" in err) == (2, True)
+
+
+def recorded(size: int) -> str:
+    """A run as 'rlmem run' stores it; its id."""
+    owner = {"path": "buffer", "kind": "array", "type": "ndarray", "nbytes": size, "resident_bytes": size}
+    moments = [
+        {"at_s": 1.0, "tree_bytes": size, "rss_bytes": size, "phase": "collect"},
+        {"at_s": 2.0, "tree_bytes": size + GIB, "rss_bytes": size + GIB, "phase": "update", "holdings": [owner]},
+    ]
+    header = {"target": "größe 🚁.py", "command": ["python", "größe 🚁.py"]}
+    with open_store(write=True) as store:
+        run = store.begin("run", header["target"], document=header)
+        store.record(run.id, dict(enumerate(moments)))
+    return run.id
+
+
+def test_recorded_runs_are_compared_and_not_with_sweeps(capsys: pytest.CaptureFixture[str]) -> None:
+    left, right = recorded(2 * GIB), recorded(3 * GIB)
+    document = json.loads(call(capsys, "compare", left, right, "--json")[1])
+    assert document["schema"] == "rlmem.compare-recorded/1"
+    assert document["owners"][0] == {"path": "buffer", "left_bytes": 2 * GIB, "right_bytes": 3 * GIB}
+    for wanted in ("text", "markdown"):
+        code, out, _ = call(capsys, "compare", left[:6], right[:6], "--format", wanted)
+        assert code == 0
+        for text in ("größe 🚁.py", "buffer", "+1.00 GiB", "1.50×", "not held by a named owner", "update"):
+            assert text in out, text
+    code, _, err = call(capsys, "compare", left, stored(capsys, *SWEEP))
+    assert (code, "are recorded and sweep: only two plans" in err, left in err) == (2, True, True)
+    code, _, err = call(capsys, "compare", left, right, "--set-left", "n_envs=2")
+    assert (code, "--set cannot change it" in err) == (2, True)
 
 
 def test_the_bar_is_drawn_in_a_terminal_only(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,71 @@
+"""Results that were kept: documents of any kind read again, and stored runs as documents and as rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from rlmem.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlmem.report.view import View
+    from rlmem.runner.store import Run, Store
+
+#: Schema to the module that knows it, its reader and its view.
+DOCUMENTS = {
+    "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.view", "plan_view"),
+    "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep_view", "sweep_view"),
+    "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
+    "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
+}
+
+
+def read_document(data: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], View]]:
+    """A document of any kind and version, checked, and the function that views it."""
+    schema = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(schema, str):
+        raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
+    if schema not in DOCUMENTS:
+        raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {', '.join(DOCUMENTS)}")
+    home, reader, view_home, view = DOCUMENTS[schema]
+    return getattr(import_module(home), reader)(data, where), getattr(import_module(view_home), view)
+
+
+def run_document(store: Store, run: Run) -> dict[str, Any]:
+    """The document of a stored run; made of points or moments where it has them, so one cut short has one too."""
+    if run.kind == "run":
+        from rlmem.report.recorded import recorded_document
+
+        return recorded_document(run.document, store.timeline(run.id), run)
+    if run.kind != "measure":
+        return run.document
+    from rlmem.report.sweep import sweep_document
+
+    return sweep_document(run, run.document, store.points(run.id))
+
+
+def run_row(store: Store, run: Run) -> dict[str, Any]:
+    """A run in short, as lists of runs have it."""
+    points = [kept.point for kept in store.points(run.id)]
+    return {
+        "id": run.id,
+        "kind": run.kind,
+        "target": run.target,
+        "command": list(run.command),
+        "started": run.started,
+        "finished": run.finished,
+        "status": run.status,
+        "points": len(points),
+        "peak_bytes": max(
+            (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
+        ),
+        "machine": dict(run.machine),
+        "versions": dict(run.versions),
+    }
+
+
+def _recorded_peak(run: Run) -> int | None:
+    """The peak of a run of ``rlmem run`` that has ended."""
+    ended = run.document.get("ended") if run.kind == "run" else None
+    return ended["peak"]["nbytes"] or None if ended else None
