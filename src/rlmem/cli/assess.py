@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
+from rlmem.cli.common import (
+    budget_options,
+    check_html,
+    chosen_format,
+    emit,
+    emit_html,
+    html_options,
+    make_planner,
+    output_options,
+    set_option,
+)
 from rlmem.cli.saved import is_run
 from rlmem.errors import UsageError
 
@@ -15,6 +26,7 @@ from rlmem.errors import UsageError
 @click.argument("target")
 @budget_options
 @set_option
+@html_options
 @output_options
 def command(
     target: str,
@@ -23,6 +35,8 @@ def command(
     machine: str | None,
     python: str | None,
     sets: tuple[str, ...],
+    html: Path | None,
+    redact: bool,
     as_json: bool,
     format_: str | None,
     output: Path | None,
@@ -38,23 +52,33 @@ def command(
       rlmem assess pyboy-ppo --ram 32GB --vram 16GB --format markdown
       rlmem assess run.yaml --json
       rlmem assess 3f9a -o report.md
+      rlmem assess 3f9a --html report.html --redact
 
     Exits 1 when the run does not fit or will not work as described, or when a recorded one died or leaks.
     """
+    check_html(html, redact=redact)
     if is_run(target):
-        return _recorded(target, chosen_format(format_, output, as_json=as_json), output)
+        return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
     from rlmem.report.assess import assessment_document, assessment_view
+    from rlmem.report.full import report_document
     from rlmem.report.render import render_view
     from rlmem.sources import load
+    from rlmem.trace.subjects import described
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    document = assessment_document(load(target, sets), make_planner(ram, vram, machine, python))
+    spec, planner = load(target, sets), make_planner(ram, vram, machine, python)
+    document = assessment_document(spec, planner)
+    if html:
+        subject = described(planner, spec)
+        command = ["rlmem", *sys.argv[1:]]
+        emit_html(report_document(subject, target=target, command=command), html, redact=redact)
     emit(render_view(document, assessment_view, wanted, output), output)
     broken = any(finding["severity"] == "error" for finding in document["plan"]["findings"])
     return 1 if document["plan"]["verdict"] == "does-not-fit" or broken else 0
 
 
-def _recorded(name: str, wanted: str, output: Path | None) -> int:
+def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:
+    from rlmem.report.full import recorded_report
     from rlmem.report.recorded import recorded_view
     from rlmem.report.render import render_view
     from rlmem.report.saved import run_document
@@ -65,6 +89,8 @@ def _recorded(name: str, wanted: str, output: Path | None) -> int:
         if run.kind != "run":
             raise UsageError(f"run {run.id} is of kind {run.kind}: 'rlmem show {run.id}' shows it")
         document = run_document(store, run)
+    if html:
+        emit_html(recorded_report(document), html, redact=redact)
     emit(render_view(document, recorded_view, wanted, output), output)
     well = document["status"] in {"ok", "interrupted", "running"} and document["judgement"]["state"] != "leaking"
     return 0 if well else 1

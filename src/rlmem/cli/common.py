@@ -67,6 +67,35 @@ def output_options(function: F) -> F:
     )
 
 
+def html_options(function: F) -> F:
+    """``--html`` and ``--redact``."""
+    function = click.option(
+        "--redact", is_flag=True, help="Leave folders, host and user names out of the HTML report and its data."
+    )(function)
+    return click.option(
+        "--html",
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the report as one HTML file too: pictures, formulas, remedies; opens from disk, needs no network.",
+    )(function)
+
+
+def emit_html(document: dict[str, Any], path: Path, *, redact: bool) -> None:
+    """Write a document's HTML report, and say so on standard error."""
+    from rlmem.report.html.render import render_html
+    from rlmem.report.redact import redacted
+
+    emit(render_html(redacted(document) if redact else document), path)
+
+
+def check_html(html: Path | None, *, redact: bool) -> None:
+    """Fail before the work rather than after."""
+    if redact and html is None:
+        raise UsageError("--redact is for the HTML report: give --html FILE too")
+    if html is not None and not html.resolve().parent.is_dir():
+        raise UsageError(f"cannot write {html}: no such folder")
+
+
 def make_planner(ram: str | None, vram: str | None, machine: str | None, python: str | None) -> Planner:
     """The planner that the budget options ask for."""
     from rlmem.budget import make_budget

@@ -7,11 +7,21 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
+from rlmem.cli.common import (
+    budget_options,
+    check_html,
+    chosen_format,
+    emit,
+    emit_html,
+    html_options,
+    make_planner,
+    output_options,
+    set_option,
+)
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.plan import Plan
+    from rlmem.trace.subjects import Subject
 
 
 @click.command("plan")
@@ -28,6 +38,7 @@ if TYPE_CHECKING:
     is_flag=True,
     help="Instead of the plan: what rsl_rl, rl_games, Brax and others would hold of the same rollout's observations.",
 )
+@html_options
 @output_options
 def command(
     target: str,
@@ -42,6 +53,8 @@ def command(
     save: bool,
     why: str | None,
     stacks: bool,
+    html: Path | None,
+    redact: bool,
     as_json: bool,
     format_: str | None,
     output: Path | None,
@@ -62,6 +75,7 @@ def command(
       rlmem plan zoo:sac/HalfCheetah-v4 --json
       rlmem plan pyboy-ppo --ram 32GB --vram 16GB --set n_envs=4 --set framework.version=2.3.2
       rlmem plan pidog-sac --why replay.observations
+      rlmem plan train.py --html plan.html
       rlmem plan drone-swarm --set agents=1M --set storage=stream --ram 16GB
       rlmem plan drone-swarm --set agents=1M --stacks
 
@@ -72,24 +86,39 @@ def command(
     from rlmem.report.render import render_view
     from rlmem.report.view import plan_view
     from rlmem.sources import load
+    from rlmem.trace.subjects import described
     from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
+    check_html(html, redact=redact)
     if stacks:
+        if html:
+            raise UsageError("--stacks and --html contradict each other; use one")
         emit(_stacks(target, sets, (ram, vram, machine, python), why, wanted, output), output)
         return 0
     if is_runnable(target):
-        plan = _from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
+        subject = _from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
     else:
         for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
             if given:
                 raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
-        plan = make_planner(ram, vram, machine, python).plan(load(target, sets))
-    document = plan_document(plan)
+        subject = described(make_planner(ram, vram, machine, python), load(target, sets))
+    document = plan_document(subject.plan)
     if save:
         _keep(document)
+    if html:
+        _write_html(subject, target, html, redact=redact)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
-    return plan.exit_code
+    return subject.plan.exit_code
+
+
+def _write_html(subject: Subject, target: str, path: Path, *, redact: bool) -> None:
+    import sys
+
+    from rlmem.report.full import report_document
+
+    command = ["rlmem", *sys.argv[1:]]
+    emit_html(report_document(subject, target=target, command=command), path, redact=redact)
 
 
 def _stacks(
@@ -119,14 +148,14 @@ def _from_dry_run(
     sets: tuple[str, ...],
     timeout: float | None,
     cap: str | None,
-) -> Plan:
+) -> Subject:
     from rlmem.budget import cap_bytes, make_budget
     from rlmem.measure.calibration import read_calibration
     from rlmem.planner import Planner
     from rlmem.report.progress import working
     from rlmem.trace.changes import changes_from, split_values
     from rlmem.trace.dryrun import dry_run
-    from rlmem.trace.plan import plan_dry_run
+    from rlmem.trace.subjects import tried
     from rlmem.trace.target import parse_target
 
     ram, vram, machine, python = machine_options
@@ -141,7 +170,7 @@ def _from_dry_run(
     device = device or ("cuda" if planner.budget.vram_bytes else None)
     with working(f"dry run of {found.name}") as tick:
         run = dry_run(found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick)
-    return plan_dry_run(planner, run)
+    return tried(planner, run)
 
 
 def _keep(document: dict[str, Any]) -> None:

@@ -12,15 +12,17 @@ from rlmem.cli.common import emit
 
 @click.command("schema")
 @click.argument(
-    "which", type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded", "fit", "lint"]), default="plan"
+    "which",
+    type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded", "report", "fit", "lint"]),
+    default="plan",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
 def command(which: str, output: Path | None) -> int:
     """Print a JSON Schema.
 
     Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem explain' ('explain') and
-    'rlmem watch' ('moment') print with --json, a run recorded by 'rlmem run' ('recorded'), or what 'rlmem fit'
-    ('fit') or 'rlmem lint' ('lint') found.
+    'rlmem watch' ('moment') print with --json, a run recorded by 'rlmem run' ('recorded'), the data of an HTML report
+    ('report'), or what 'rlmem fit' ('fit') or 'rlmem lint' ('lint') found.
 
     \b
     Examples:
@@ -31,6 +33,7 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.explain import EXPLAIN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
+    from rlmem.report.full import REPORT_JSON_SCHEMA
     from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.report.sweep import SWEEP_JSON_SCHEMA
@@ -44,6 +47,7 @@ def command(which: str, output: Path | None) -> int:
         "explain": EXPLAIN_JSON_SCHEMA,
         "moment": MOMENT_JSON_SCHEMA,
         "recorded": RECORDED_JSON_SCHEMA,
+        "report": REPORT_JSON_SCHEMA,
         "fit": FIT_JSON_SCHEMA,
         "lint": LINT_JSON_SCHEMA,
     }

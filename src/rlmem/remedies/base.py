@@ -134,10 +134,15 @@ def over(plan: Plan, *, expected: bool = False, device: str | None = None) -> in
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """A remedy by itself on the run as it is."""
+    """A remedy by itself on the run as it is: a state of one step."""
 
-    step: Step
+    state: State
     fits: bool
+
+    @property
+    def step(self) -> Step:
+        """The only step."""
+        return self.state.steps[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -57,7 +57,7 @@ class Search:
         start = State(asked=asked, plan=plan)
         if over(plan) <= 0:
             return Fit(start=start, end=start, status="already")
-        alone = self._alone(start)
+        alone = self.alone(start)
         mild = self._any(self._any(start, "lossless", expected=False), "speed", expected=False)
         found = self._found(start, expected=False)
         if found is not None:
@@ -113,9 +113,10 @@ class Search:
     def _of(self, kind: str) -> list[Remedy]:
         return [remedy for remedy in self.remedies if remedy.kind == kind]
 
-    def _alone(self, start: State) -> tuple[Alone, ...]:
+    def alone(self, start: State) -> tuple[Alone, ...]:
+        """Every remedy that applies, by itself."""
         states = (self.apply(start, remedy) for remedy in self.remedies)
-        return tuple(Alone(step=state.steps[0], fits=over(state.plan) <= 0) for state in states if state is not None)
+        return tuple(Alone(state=state, fits=over(state.plan) <= 0) for state in states if state is not None)
 
     # -- the classes -----------------------------------------------------------------------------------------------
 

@@ -39,9 +39,9 @@ def fit_document(
             "vram_source": budget.vram_source or None,
         },
         "status": fit.status,
-        "before": _judged(start),
-        "after": _judged(end),
-        "steps": [_step(step) for step in fit.end.steps],
+        "before": judged(start),
+        "after": judged(end),
+        "steps": [step_document(step) for step in fit.end.steps],
         "changes": _plain(fit.end.changes),
         "slowdown": _rounded(fit.end.slowdown),
         "left_over": fit.left_over if fit.status in ("expected", "no") else {},
@@ -58,7 +58,8 @@ def fit_document(
     }
 
 
-def _judged(plan: Plan) -> dict[str, Any]:
+def judged(plan: Plan) -> dict[str, Any]:
+    """A plan in short: its verdict, and the peak of each device."""
     return {
         "verdict": plan.verdict,
         "summary": [f"{top.device.upper()} {sentence(top)}" for top in plan.tops],
@@ -76,7 +77,8 @@ def _judged(plan: Plan) -> dict[str, Any]:
     }
 
 
-def _step(step: Step) -> dict[str, Any]:
+def step_document(step: Step) -> dict[str, Any]:
+    """A remedy applied, as plain data."""
     return {
         "name": step.remedy.name,
         "kind": step.remedy.kind,
@@ -92,7 +94,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _alone(item: Alone) -> dict[str, Any]:
-    return {**_step(item.step), "fits": item.fits}
+    return {**step_document(item.step), "fits": item.fits}
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import cache
 from importlib import import_module
 
@@ -87,6 +87,8 @@ _ROWS = (
     ("MEM901", "setting-without-effect", "runtime", "info", "plan", "no_effect"),
 )
 CODES = {code: name for code, name, *_ in _ROWS}
+#: Rules that say whether a run will work as described at all; they plan nothing anew.
+BREAKING = ("MEM104", "MEM502")
 
 
 @cache
@@ -101,9 +103,10 @@ def _rule(code: str, name: str, family: str, severity: str, subjects: str, modul
     return Rule(code=code, name=name, family=family, severity=severity, subjects=tuple(subjects.split()), **checks)
 
 
-def find(context: Context) -> tuple[Finding, ...]:
-    """Findings of all rules on a plan: errors first, then by what they save."""
-    found = [finding for rule in rules("plan") if rule.on_plan for finding in rule.on_plan(rule, context)]
+def find(context: Context, *, codes: Collection[str] | None = None) -> tuple[Finding, ...]:
+    """Findings of all rules on a plan, or of some: errors first, then by what they save."""
+    asked = [rule for rule in rules("plan") if codes is None or rule.code in codes]
+    found = [finding for rule in asked if rule.on_plan for finding in rule.on_plan(rule, context)]
     return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saves_bytes or 0), f.code)))
 
 

@@ -1,0 +1,156 @@
+"""Everything a report shows of a planned run, as one document: the JSON that an HTML report carries inside."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlmem.errors import AnalysisError, RlmemError, UsageError
+from rlmem.fields import find_field, plain_value
+from rlmem.plan import Budget, sentence
+from rlmem.planner import Planner
+from rlmem.remedies.base import Alone, State
+from rlmem.remedies.search import Search
+from rlmem.report.contract import described as described_object
+from rlmem.report.contract import problems
+from rlmem.report.document import plan_document, read_plan_document
+from rlmem.report.fit import step_document
+from rlmem.report.outlook import capacity, growth
+from rlmem.report.sweep import sweep_document
+from rlmem.report.view import View, plan_view
+from rlmem.rules.knobs import main_knob
+from rlmem.runner.facts import machine_facts, own_versions
+from rlmem.runner.store import open_store, utc_now
+from rlmem.sources.config import flatten
+from rlmem.spec import RunSpec
+from rlmem.trace.subjects import Subject, described
+
+REPORT_SCHEMA = "rlmem.report/1"
+
+
+def report_document(subject: Subject, *, target: str, command: Sequence[str]) -> dict[str, Any]:
+    """The plan, and beside it growth, measurements, capacity, remedies, the environment and how to make it again."""
+    plan = plan_document(subject.plan)
+    return {
+        "schema": REPORT_SCHEMA,
+        "written": utc_now(),
+        "command": list(command),
+        "plan": plan,
+        "growth": growth(plan),
+        "measured": newest_measurement(target),
+        "capacity": capacity_of(subject),
+        "remedies": remedies(subject),
+        "environment": {"machine": machine_facts(), "versions": {**subject.versions, **own_versions()}},
+    }
+
+
+def recorded_report(document: Mapping[str, Any]) -> dict[str, Any]:
+    """A recorded run, with what its plan says of its main knob and of remedies; the rest of it is as it was recorded."""
+    plan = document.get("plan")
+    if not plan:
+        return {**document, "capacity": None, "remedies": []}
+    limit = Budget(
+        name="the run's limit", ram_bytes=plan["machine"]["ram_bytes"], ram_source=plan["machine"]["ram_source"] or ""
+    )
+    spec = RunSpec().having(flatten(plan["target"]["spec"]), "the recorded run")
+    subject = described(Planner(limit), spec)
+    return {**document, "capacity": capacity_of(subject), "remedies": remedies(subject)}
+
+
+def newest_measurement(target: str) -> dict[str, Any] | None:
+    """The last sweep of ``rlmem measure`` over a target; None when there is none, or no store that can be read."""
+    try:
+        with open_store() as store:
+            run = next((run for run in store.runs(kind="measure") if run.target == target), None)
+            return sweep_document(run, run.document, store.points(run.id)) if run else None
+    except AnalysisError:
+        return None
+
+
+def capacity_of(subject: Subject) -> dict[str, Any] | None:
+    """How far the main knob can be turned; None where the run cannot be planned changed."""
+    if subject.replan is None:
+        return None
+    try:
+        return capacity(subject.asked, subject.plan, main_knob(subject.plan.spec), subject.replan)
+    except RlmemError:  # a loop whose knob the description does not hold
+        return None
+
+
+def remedies(subject: Subject) -> list[dict[str, Any]]:
+    """Every remedy by itself, the one that saves most at the peak first, each with the change to make."""
+    if subject.replan is None:
+        return []
+    device = subject.plan.deciding.device
+    start = State(asked=subject.asked, plan=subject.plan)
+    rows = [remedy_document(item, subject) for item in Search(subject.replan).alone(start)]
+    helping = [row for row in rows if any(size > 0 for size in row["saves_bytes"].values())]
+    return sorted(helping, key=lambda row: -row["saves_bytes"].get(device, 0))
+
+
+def remedy_document(item: Alone, subject: Subject) -> dict[str, Any]:
+    """One remedy: what it saves, what it costs, whether it is enough, and the change as text."""
+    written = subject.write(item.state)
+    is_diff = written.kind == "diff"
+    return {
+        **step_document(item.step),
+        "fits": item.fits,
+        "after": [f"{top.device.upper()} {sentence(top)}" for top in item.state.plan.tops],
+        "diff": written.text if is_diff else fields_diff(item.step.old, item.step.change.values),
+        "text": None if is_diff or written.kind == "nothing" else written.text,
+        "by_hand": list(written.by_hand),
+    }
+
+
+def fields_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Changed fields of a description, the old line above the new one."""
+    lines = []
+    for path, value in new.items():
+        before = old.get(path)
+        if before == value:
+            continue
+        lines += [] if before is None else [f"- {path}: {_plain(path, before)}"]
+        lines += [f"+ {path}: {_plain(path, value)}"]
+    return "\n".join(lines)
+
+
+def _plain(path: str, value: Any) -> Any:
+    row = find_field(path)
+    return value if row.kind == "space" and isinstance(value, Mapping) else plain_value(row, value)
+
+
+def read_report_document(data: Any, where: str) -> dict[str, Any]:
+    """A document that was saved from a report, checked."""
+    problem = next(problems(data, REPORT_JSON_SCHEMA, ""), None)
+    if problem:
+        raise UsageError(f"{where}: not a complete report document: {problem}")
+    return {**data, "plan": read_plan_document(data["plan"], where)}
+
+
+def report_view(document: Mapping[str, Any]) -> View:
+    """A report in a terminal is its plan."""
+    return plan_view(document["plan"])
+
+
+_OBJECT, _MAYBE_OBJECT = {"type": "object"}, {"type": ["object", "null"]}
+REPORT_JSON_SCHEMA: dict[str, Any] = {
+    "$schema": "https://json-schema.org/draft/2020-12/schema",
+    "$id": REPORT_SCHEMA,
+    "title": "What an HTML report of a planned run carries inside",
+    **described_object(
+        {
+            "schema": {"type": "string", "enum": [REPORT_SCHEMA]},
+            "written": {"type": "string"},
+            "command": {"type": "array", "items": {"type": "string"}},
+            "plan": {**_OBJECT, "description": "rlmem.plan/1"},
+            "growth": {
+                **_MAYBE_OBJECT,
+                "description": "resident bytes over environment steps; null when nothing fills",
+            },
+            "measured": {**_MAYBE_OBJECT, "description": "rlmem.sweep/1, the newest of the target; null without one"},
+            "capacity": {**_MAYBE_OBJECT, "description": "peaks over the main knob; null where it cannot be turned"},
+            "remedies": {"type": "array", "items": _OBJECT, "description": "each by itself, the largest saving first"},
+            "environment": _OBJECT,
+        }
+    ),
+}

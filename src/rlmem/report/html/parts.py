@@ -1,0 +1,165 @@
+"""Parts that every page is made of: sections, tables, lists, facts, things that unfold."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from xml.etree.ElementTree import Element
+
+from rlmem.report.html.markup import Attributes, Child, element
+from rlmem.report.view import Item, Section, Table, View
+from rlmem.units import format_size
+
+#: The shape a verdict has beside its colour.
+SIGNS = {"good": "✓", "warn": "!", "bad": "✕", "plain": "·"}
+_CODE = re.compile(r"`([^`]+)`")
+
+
+def section(title: str, *children: Child, name: str = "", note: str = "") -> Element:
+    """A part of the page with a heading that a link can lead to."""
+    name = name or re.sub(r"[^a-z0-9]+", "-", title.lower()).strip("-")
+    return element(
+        "section",
+        {"id": name, "aria-labelledby": f"{name}-title"},
+        element("h2", {"id": f"{name}-title"}, title),
+        element("p", {"class": "note"}, note) if note else None,
+        children,
+    )
+
+
+def said(words: str) -> list[Child]:
+    """Text whose `quoted words` are code."""
+    parts = _CODE.split(words)
+    return [element("code", {}, part) if number % 2 else part for number, part in enumerate(parts)]
+
+
+def verdict(lines: Iterable[tuple[str, str]]) -> Element:
+    """Sentences with their tones, the first one large."""
+    return element(
+        "div",
+        {"class": "verdict", "role": "status"},
+        (
+            element("p", {"class": f"tone {tone}"}, element("i", {"aria-hidden": "true"}, SIGNS[tone]), said(words))
+            for words, tone in lines
+        ),
+    )
+
+
+def table(found: Table, *, caption: str = "", label: str = "") -> Element:
+    """A table that scrolls by itself when it is wider than the page; a label names it to those who do not see it."""
+    caption = caption or found.title
+    head = [
+        element("th", {"scope": "col", "class": _looks(column.right, column.strong)}, column.title)
+        for column in found.columns
+    ]
+    body_rows = found.rows[: len(found.rows) - found.footers] if found.footers else found.rows
+    named = any(column.title for column in found.columns)
+    label = label or caption or "table"
+    return element(
+        "div",
+        {"class": "scroll", "tabindex": 0, "role": "group", "aria-label": label},
+        element(
+            "table",
+            {},
+            element("caption", {}, caption) if caption else None,
+            element("thead", {}, element("tr", {}, head)) if named else None,
+            element("tbody", {}, (_row(found, row) for row in body_rows)),
+            element("tfoot", {}, (_row(found, row) for row in found.rows[len(body_rows) :])) if found.footers else None,
+        ),
+        [element("p", {"class": "note"}, line) for line in found.note.splitlines()],
+    )
+
+
+def _row(found: Table, row: Sequence[str]) -> Element:
+    cells = zip(found.columns, row, strict=True)
+    return element(
+        "tr", {}, (element("td", {"class": _looks(column.right, column.strong)}, cell) for column, cell in cells)
+    )
+
+
+def _looks(right: bool, strong: bool) -> str | None:
+    return " ".join(word for word, is_so in (("number", right), ("strong", strong)) if is_so) or None
+
+
+def items(found: Iterable[Item]) -> Element:
+    """Findings as a list."""
+    return element(
+        "ul",
+        {"class": "items"},
+        (
+            element(
+                "li",
+                {"class": f"tone {item.tone}"},
+                element("b", {}, item.lead),
+                " ",
+                said(item.text),
+                element("span", {"class": "saves"}, item.saves) if item.saves else None,
+                [element("p", {}, said(line)) for line in item.more],
+            )
+            for item in found
+        ),
+    )
+
+
+def facts(rows: Iterable[tuple[str, Child]]) -> Element:
+    """Names and values."""
+    pairs = [
+        (element("dt", {}, name), element("dd", {}, value)) for name, value in rows if value is not None and value != ""
+    ]
+    return element("dl", {"class": "facts"}, pairs)
+
+
+def unfold(summary: Child, *children: Child, look: str = "", is_open: bool = False) -> Element:
+    """Something that shows more on a click or a key."""
+    attributes: Attributes = {"class": look or None, "open": is_open}
+    return element("details", attributes, element("summary", {}, summary), children)
+
+
+def bar_line(name: str, nbytes: int, begin: int, total: int, colour: str) -> list[Child]:
+    """A name, a bar that begins where the one above it ends, and a size."""
+    style = f"left:{100 * begin / total:.2f}%;width:{100 * nbytes / total:.2f}%"
+    return [
+        element("span", {"class": "name"}, name),
+        element("span", {"class": "rail", "aria-hidden": "true"}, element("i", {"class": colour, "style": style})),
+        element("span", {"class": "size"}, format_size(nbytes)),
+    ]
+
+
+def code(words: str, *, kind: str = "", label: str = "") -> Element:
+    """Text to copy; lines of a diff have their colours and keep their signs."""
+    lines: Child = words
+    if kind == "diff":
+        lines = [element("span", {"class": _sign(line)}, f"{line}\n") for line in words.splitlines()]
+    attributes: Attributes = {
+        "class": f"code {kind}".strip(),
+        "tabindex": 0,
+        "role": "group",
+        "aria-label": label or kind or "text",
+    }
+    return element("pre", attributes, element("code", {}, lines))
+
+
+def _sign(line: str) -> str | None:
+    if line.startswith(("+++", "---", "@@")):
+        return "place"
+    return {"+": "added", "-": "removed"}.get(line[:1])
+
+
+def of_section(found: Section, *, name: str = "") -> Element:
+    """A section of a view, as text and tables."""
+    return section(
+        found.title,
+        [element("p", {}, said(line)) for line in found.lines],
+        [table(each) for each in found.tables],
+        items(found.items) if found.items else None,
+        name=name,
+    )
+
+
+def of_view(view: View) -> list[Element]:
+    """A whole view: what a terminal shows, on a page."""
+    return [
+        verdict(view.verdict) if view.verdict else element("div", {}),
+        *(of_section(each) for each in view.sections),
+        element("footer", {"class": "notes"}, (element("p", {}, said(note)) for note in view.notes)),
+    ]

@@ -1,0 +1,350 @@
+"""A plan in pictures: gauge, components, phases, growth. The report and the planner in the browser draw the same."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from rlmem.ledger import PHASES, Peak
+from rlmem.plan import judge
+from rlmem.report.html import parts
+from rlmem.report.html.chart import Area, Chart, Level, Line, Mark, draw, gauge, legend
+from rlmem.report.html.markup import Child, element
+from rlmem.report.html.scale import Scale, count_ticks, short_count
+from rlmem.report.view import PEAK_FIELDS, VERDICT_TONE, Column, Table, breakdown, process_table, verdict_lines
+from rlmem.units import format_count, format_size
+
+#: Groups of components, in the order in which they are stacked; each has a colour of its own in the style sheet.
+GROUPS = ("runtime", "workers", "replay", "rollout", "learner", "batch", "eval", "checkpoint")
+#: Components that are smaller than this share of the peak are added up.
+SMALL_SHARE = 0.005
+#: How many times as long as it takes to fill a store the growth is shown for.
+SHOWN_FILLS = 2.5
+#: Room above the highest thing in a chart.
+HEADROOM = 1.15
+_BASES = {
+    "exact": "sizes of arrays: exact",
+    "derived": "arithmetic over layers and copies",
+    "measured": "constants measured on other runs",
+    "assumed": "given or assumed",
+}
+
+
+def verdict(plan: Mapping[str, Any]) -> Element:
+    """The sentences and a gauge for each device."""
+    gauges = []
+    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
+        tone = VERDICT_TONE[judge(Peak(**{name: top[name] for name in PEAK_FIELDS}))]
+        label = f"{top['device'].upper()}: {format_size(top['expected_bytes'])} in {top['phase']}"
+        label += f" of {format_size(top['limit_bytes'])}" if top["limit_bytes"] else ", no limit known"
+        drawn = gauge(
+            low=top["low_bytes"],
+            expected=top["expected_bytes"],
+            high=top["high_bytes"],
+            limit=top["limit_bytes"],
+            tone=tone,
+            label=label,
+        )
+        gauges.append(
+            element("div", {"class": "device"}, element("p", {"class": "what"}, top["device"].upper()), drawn)
+        )
+    return element(
+        "div", {"class": "answer", "data-verdict": plan["verdict"]}, parts.verdict(verdict_lines(plan)), gauges
+    )
+
+
+def components(plan: Mapping[str, Any]) -> Element:
+    """What is there at the peak, largest first, each bar where the one above it ends; a click shows the formula."""
+    shown = []
+    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
+        held = _held(plan, top["device"], top["phase"])
+        total = max(sum(entry["nbytes"] for entry in held), 1)
+        large = [entry for entry in held if entry["nbytes"] >= SMALL_SHARE * total]
+        small = [entry for entry in held if entry["nbytes"] < SMALL_SHARE * total]
+        rows: list[Child] = []
+        begin = 0
+        for entry in large:
+            rows.append(_bar(entry, begin, total))
+            begin += entry["nbytes"]
+        if small:
+            rows.append(_smaller(small, begin, total))
+        words = f"{top['device'].upper()} in {top['phase']}, {format_size(top['expected_bytes'])}"
+        shown.append(element("h3", {}, words))
+        shown.append(element("div", {"class": "bars"}, rows))
+    return parts.section(
+        "Where the peak goes",
+        shown,
+        name="components",
+        note="What is live at the largest moment of the phase that decides. Unfold a bar for its formula and where every value in it comes from.",
+    )
+
+
+def _held(plan: Mapping[str, Any], device: str, phase: str) -> list[Mapping[str, Any]]:
+    held = [
+        entry
+        for entry in plan["entries"]
+        if (entry["device"], entry["phase"]) == (device, phase) and entry["residency"] != "reserved" and entry["nbytes"]
+    ]
+    return sorted(held, key=lambda entry: -entry["nbytes"])
+
+
+def look(component: str) -> str:
+    """The colour of a component: its group's."""
+    group = component.split(".", 1)[0].split("[", 1)[0]
+    return f"of-{group}" if group in GROUPS else "of-other"
+
+
+def _bar(entry: Mapping[str, Any], begin: int, total: int) -> Element:
+    summary = parts.bar_line(entry["component"], entry["nbytes"], begin, total, look(entry["component"]))
+    spread = ""
+    if entry["low_bytes"] != entry["high_bytes"]:
+        spread = f" ({format_size(entry['low_bytes'])} to {format_size(entry['high_bytes'])})"
+    where = (
+        f"{format_size(entry['nbytes'])}{spread} = {entry['nbytes']:,} B in {entry['process']}; basis: {entry['basis']}"
+    )
+    origin = Table(
+        title="",
+        columns=(
+            Column(title="name", right=False),
+            Column(title="value"),
+            Column(title="where it comes from", right=False),
+        ),
+        rows=tuple((term["name"], f"{term['value']:,}", term["origin"]) for term in entry["origin"]),
+    )
+    more = [element("p", {}, where), element("p", {}, element("code", {"class": "formula"}, entry["formula"]))]
+    return parts.unfold(
+        summary,
+        more,
+        parts.table(origin, caption=f"Values of {entry['component']}") if origin.rows else None,
+        look="bar",
+    )
+
+
+def _smaller(small: Sequence[Mapping[str, Any]], begin: int, total: int) -> Element:
+    nbytes = sum(entry["nbytes"] for entry in small)
+    rows = tuple(
+        (entry["component"], entry["process"], format_size(entry["nbytes"]), entry["formula"]) for entry in small
+    )
+    columns = (
+        Column(title="component", right=False),
+        Column(title="process", right=False),
+        Column(title="size"),
+        Column(title="formula", right=False),
+    )
+    return parts.unfold(
+        parts.bar_line(f"{len(small)} smaller", nbytes, begin, total, "of-other"),
+        parts.table(Table(title="", columns=columns, rows=rows), caption="Smaller components"),
+        look="bar",
+    )
+
+
+def phases(plan: Mapping[str, Any]) -> Element:
+    """Phases one after another as a stacked area, with the range of each and the limit."""
+    charts: list[Child] = []
+    for device in dict.fromkeys(peak["device"] for peak in plan["peaks"]):
+        charts += [element("h3", {}, device.upper()), *_phase_chart(plan, device)]
+    tables = [
+        parts.table(breakdown(plan, device)) for device in dict.fromkeys(peak["device"] for peak in plan["peaks"])
+    ]
+    return parts.section(
+        "Phase by phase",
+        charts,
+        parts.unfold("The numbers", tables),
+        name="phases",
+        note="A peak belongs to one phase. Each phase is drawn at its largest moment; the dark band is the range of the total.",
+    )
+
+
+def _phase_chart(plan: Mapping[str, Any], device: str) -> list[Child]:
+    peaks = {peak["phase"]: peak for peak in plan["peaks"] if peak["device"] == device}
+    order = [phase for phase in PHASES if phase in peaks]
+    totals = {group: [0] * len(order) for group in (*GROUPS, "other")}
+    for entry in plan["entries"]:
+        if entry["device"] == device and entry["residency"] != "reserved" and entry["phase"] in peaks:
+            group = look(entry["component"]).removeprefix("of-")
+            totals[group][order.index(entry["phase"])] += entry["nbytes"]
+    base = [0] * len(order)
+    areas = []
+    used = [group for group, sizes in totals.items() if any(sizes)]
+    for group in used:
+        upper = [low + size for low, size in zip(base, totals[group], strict=True)]
+        areas.append(Area(look=f"of-{group}", lower=_steps(base), upper=_steps(upper), title=group))
+        base = upper
+    band = Area(
+        look="range",
+        lower=_steps([peaks[phase]["low_bytes"] for phase in order]),
+        upper=_steps([peaks[phase]["high_bytes"] for phase in order]),
+        title="range of the total",
+    )
+    expected = [peaks[phase]["expected_bytes"] for phase in order]
+    limit = next((peak["limit_bytes"] for peak in peaks.values()), None)
+    high = HEADROOM * max(*(peaks[phase]["high_bytes"] for phase in order), 1)
+    shown_limit = limit if limit and limit <= 3 * high else None
+    chart = Chart(
+        label=f"{device.upper()} by phase: "
+        + ", ".join(f"{p} {format_size(peaks[p]['expected_bytes'])}" for p in order),
+        x=Scale(low=0, high=len(order)),
+        x_ticks=tuple((number + 0.5, phase) for number, phase in enumerate(order)),
+        high=max(high, HEADROOM * shown_limit if shown_limit else 0),
+        areas=(*areas, band),
+        lines=(Line(look="total", points=_steps(expected)),),
+        levels=(Level(at=shown_limit, label=f"limit {format_size(shown_limit)}"),) if shown_limit else (),
+    )
+    rows = [(f"of-{group}", group) for group in used] + [("range", "range of the total")]
+    note = f"The limit, {format_size(limit)}, is far above." if limit and not shown_limit else ""
+    return [draw(chart), element("p", {"class": "note"}, note) if note else None, legend(rows)]
+
+
+def _steps(values: Sequence[float]) -> tuple[tuple[float, float], ...]:
+    """Level within a phase, with a short slope to the next one."""
+    points: list[tuple[float, float]] = []
+    for number, value in enumerate(values):
+        points += [
+            (number + (0.12 if number else 0), value),
+            (number + (0.88 if number < len(values) - 1 else 1), value),
+        ]
+    return tuple(points)
+
+
+def growth(found: Mapping[str, Any] | None) -> Element:
+    """What a store that fills will take, step by step."""
+    title, name = "Growth to come", "growth"
+    if found is None:
+        return parts.section(
+            title,
+            element(
+                "p", {}, "Nothing is reserved at build and filled later: memory is there from the first update on."
+            ),
+            name=name,
+        )
+    rows, full = found["rows"], found["full_at"]
+    last = min(rows[-1]["step"], max(full * SHOWN_FILLS, 1))
+    limit, end = found["limit_bytes"], found["ends_at"]
+    words = f"{format_size(found['store_bytes'])} is reserved when the model is built and becomes resident as the store fills, at step {format_count(full)}."
+    if end is not None and end < full:
+        words += f" The run ends before, at step {format_count(end)}, with {format_size(rows[-1]['expected_bytes'])} resident."
+    if found["over_limit_at"] is not None:
+        words += f" The limit of {format_size(limit)} is expected to be reached at step {format_count(found['over_limit_at'])}."
+    points = [tuple((row["step"], row[key]) for row in rows) for key in ("low_bytes", "expected_bytes", "high_bytes")]
+    low, expected, high = points
+    marks = (
+        [Mark(at=(full, found["full_bytes"]), label=f"full: {format_size(found['full_bytes'])}")]
+        if full <= last
+        else []
+    )
+    if found["over_limit_at"] is not None:
+        marks.append(
+            Mark(at=(found["over_limit_at"], limit), label=f"step {format_count(found['over_limit_at'])}", look="bad")
+        )
+    ceiling = tuple((row["step"], float(max(found["full_bytes"], row["expected_bytes"]))) for row in rows)
+    top = HEADROOM * max(row["high_bytes"] for row in rows)
+    shown_limit = limit if limit and limit <= 3 * top else None
+    chart = Chart(
+        label=words,
+        x=Scale(low=0, high=last),
+        x_ticks=count_ticks(0, last),
+        x_label="environment steps",
+        high=max(top, HEADROOM * shown_limit if shown_limit else 0),
+        areas=(
+            Area(look="to-come", lower=expected, upper=ceiling, title="reserved, not resident yet"),
+            Area(look="of-replay", lower=tuple((x, 0.0) for x, _ in expected), upper=expected, title="resident"),
+            Area(look="range", lower=low, upper=high, title="range"),
+        ),
+        lines=(Line(look="total", points=expected),),
+        levels=(Level(at=shown_limit, label=f"limit {format_size(shown_limit)}"),) if shown_limit else (),
+        marks=tuple(marks),
+    )
+    drawn = [("of-replay", "resident"), ("to-come", "reserved, still to come"), ("range", "range")]
+    return parts.section(title, element("p", {}, words), draw(chart), legend(drawn), name=name)
+
+
+def capacity(found: Mapping[str, Any] | None, machine: str) -> Element:
+    """How far the main knob can be turned."""
+    title, name = "How far can it be turned", "capacity"
+    if found is None or len(found["rows"]) < 2:
+        return parts.section(title, element("p", {}, "This run could only be planned as it is."), name=name)
+    knob, rows, best = found["knob"], found["rows"], found["largest_safe"]
+    words = (
+        f"The largest {knob} whose upper bound fits {machine}: {format_count(best)} (now {format_count(found['now'])})."
+        if best is not None
+        else f"No limit on {knob} is known." if found["unlimited"] else f"No {knob} fits {machine}."
+    )  # fmt: skip
+    values = [row["value"] for row in rows]
+    last = max(values)
+    low, expected, high = (
+        tuple((row["value"], row[key]) for row in rows) for key in ("low_bytes", "expected_bytes", "high_bytes")
+    )
+    limit = rows[0]["limit_bytes"]
+    top = HEADROOM * max(row["high_bytes"] for row in rows)
+    shown_limit = limit if limit and limit <= 3 * top else None
+    here = next(row for row in rows if row["value"] == found["now"])
+    marks = [Mark(at=(found["now"], here["expected_bytes"]), label=f"now: {format_count(found['now'])}")]
+    if best is not None and best <= last and shown_limit:
+        marks.append(Mark(at=(best, shown_limit), label=f"largest: {format_count(best)}", look="good", below=True))
+    chart = Chart(
+        label=words,
+        x=Scale(low=0, high=last),
+        x_ticks=count_ticks(0, last),
+        x_label=knob,
+        high=max(top, HEADROOM * shown_limit if shown_limit else 0),
+        areas=(Area(look="range", lower=low, upper=high, title="range"),),
+        lines=(Line(look="total", points=expected),),
+        levels=(Level(at=shown_limit, label=f"limit {format_size(shown_limit)}"),) if shown_limit else (),
+        marks=tuple(marks),
+    )
+    marked = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
+    cells = tuple(
+        (
+            short_count(row["value"]),
+            format_size(row["expected_bytes"]),
+            format_size(row["high_bytes"]),
+            f"{row['device'].upper()} in {row['phase']}",
+            marked[row["verdict"]],
+        )
+        for row in rows
+    )
+    columns = (
+        Column(title=knob),
+        Column(title="peak"),
+        Column(title="upper bound"),
+        Column(title="decided by", right=False),
+        Column(title="verdict", right=False),
+    )
+    numbers = parts.unfold(
+        "The numbers", parts.table(Table(title="", columns=columns, rows=cells), caption=f"Peak by {knob}")
+    )
+    return parts.section(title, element("p", {}, words), draw(chart), numbers, name=name)
+
+
+def processes(plan: Mapping[str, Any]) -> Element:
+    """Who holds it, by process; pages that are shared count once."""
+    found = process_table(plan)
+    if found is None:
+        return parts.section("Processes", element("p", {}, "One process: no workers of its own."), name="processes")
+    return parts.section(
+        "Processes",
+        parts.table(found),
+        name="processes",
+        note="Proportional set sizes: a page that several processes share counts once.",
+    )
+
+
+def certainty(plan: Mapping[str, Any]) -> Element:
+    """How much of the peak is arithmetic, and how much is not."""
+    top = next(peak for peak in plan["peaks"] if peak["is_peak"])
+    held = _held(plan, top["device"], top["phase"])
+    total = max(sum(entry["nbytes"] for entry in held), 1)
+    sums = {basis: sum(entry["nbytes"] for entry in held if entry["basis"] == basis) for basis in _BASES}
+    rows = tuple(
+        (_BASES[basis], format_size(size), f"{100 * size / total:.1f} %") for basis, size in sums.items() if size
+    )
+    columns = (Column(title="the peak rests on", right=False), Column(title="size"), Column(title="share"))
+    spread = top["high_bytes"] - top["low_bytes"]
+    words = f"The range is {format_size(spread)} wide, {100 * spread / max(top['expected_bytes'], 1):.1f} % of the peak. A prediction has no unexplained share; what it does not model is listed in docs/model.md."
+    return parts.section(
+        "What is not certain",
+        element("p", {}, words),
+        parts.table(Table(title="", columns=columns, rows=rows), caption="What the peak rests on"),
+        name="unexplained",
+    )

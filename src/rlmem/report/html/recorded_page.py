@@ -1,0 +1,228 @@
+"""The report of a recorded run as one page: what happened, who held it, and what had been predicted."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from rlmem.report.foretold import foretold_section, processes_section
+from rlmem.report.html import parts, plan_parts
+from rlmem.report.html.chart import gauge
+from rlmem.report.html.markup import Child, element
+from rlmem.report.html.report_page import machine_words, remedy_list
+from rlmem.report.html.time_parts import memory_chart
+from rlmem.report.recorded import recorded_view, why_section
+from rlmem.report.view import Column, Table
+from rlmem.units import format_size
+from rlmem.watch.words import duration
+
+#: Owners that hold less of the peak are added up.
+SMALL_SHARE = 0.005
+_TONES = {"ok": "good", "interrupted": "plain", "running": "plain", "stopped": "warn", "unknown": "warn"}
+
+
+def recorded_title(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The title of the page and a line beneath it."""
+    run = f"run {document['run']}, " if document["run"] else ""
+    return str(document["target"]), f"recorded by rlmem run: {run}{document['started']}"
+
+
+def recorded_sections(document: Mapping[str, Any]) -> list[Element]:
+    """The sections of a recorded run, in the order in which they are read."""
+    return [
+        element("section", {"id": "verdict", "aria-label": "Verdict"}, _verdict(document)),
+        _owners(document),
+        _timeline(document),
+        _to_come(document),
+        _foretold(document),
+        plan_parts.capacity(document.get("capacity"), "the run's limit"),
+        _remedies(document),
+        _processes(document),
+        _unexplained(document),
+        _environment(document),
+    ]
+
+
+def _verdict(document: Mapping[str, Any]) -> list[Child]:
+    peak = document["peak"]
+    lines = parts.verdict(recorded_view(document).verdict)
+    if not peak["nbytes"]:
+        return [lines]
+    limit, tone = peak["limit_bytes"], _TONES.get(document["status"], "bad")
+    size = peak["nbytes"]
+    label = f"peak {format_size(size)}" + (f" of {format_size(limit)}" if limit else "")
+    return [
+        lines,
+        gauge(
+            low=size, expected=size, high=size, limit=limit, tone=tone, label=label, words=f"peak {format_size(size)}"
+        ),
+    ]
+
+
+def _owners(document: Mapping[str, Any]) -> Element:
+    """Who held the peak, largest first; a click says what it is."""
+    peak = document["peak"]
+    held = sorted(
+        (each for each in peak["owners"] if each["device"] == "ram"), key=lambda each: -each["resident_bytes"]
+    )
+    title, name = "Who held the peak", "components"
+    if not held:
+        words = "Owners are not known: nothing in the program could be asked. `rlmem run -- python …` asks programs that run Python."
+        return parts.section(title, element("p", {}, parts.said(words)), name=name)
+    total = max(peak["nbytes"], sum(each["resident_bytes"] for each in held), 1)
+    large = [each for each in held if each["resident_bytes"] >= SMALL_SHARE * total]
+    small = sum(each["resident_bytes"] for each in held if each["resident_bytes"] < SMALL_SHARE * total)
+    rows: list[Child] = []
+    begin = 0
+    for number, each in enumerate(large):
+        rows.append(_bar(each, begin, total, number))
+        begin += each["resident_bytes"]
+    rest = total - begin - small
+    for words, size, look in (
+        (f"{len(held) - len(large)} smaller owners", small, "of-other"),
+        ("not held by a named owner", rest, "of-runtime"),
+    ):
+        if size > 0:
+            rows.append(element("div", {"class": "bar"}, parts.bar_line(words, size, begin, total, look)))
+            begin += size
+    away = abs((peak.get("owners_at_s") or 0) - peak["at_s"])
+    note = f"Owners were asked {duration(away)} from the peak." if away >= 1 else ""
+    return parts.section(title, element("div", {"class": "bars"}, rows), name=name, note=note)
+
+
+_LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
+
+
+def _bar(each: Mapping[str, Any], begin: int, total: int, number: int) -> Element:
+    look = _LOOKS[number] if number < len(_LOOKS) else "of-other"
+    summary = parts.bar_line(each["path"], each["resident_bytes"], begin, total, look)
+    rows = (
+        f"{each['filled']:,}" + (f" of {each['capacity']:,}" if each["capacity"] else ", no end")
+        if each["filled"] is not None
+        else ""
+    )
+    details = [
+        ("type", each["type"]),
+        ("resident", f"{each['resident_bytes']:,} B"),
+        ("allocated", f"{each['nbytes']:,} B"),
+        ("rows", rows),
+        ("note", each.get("note", "")),
+    ]
+    return parts.unfold(summary, parts.facts(details), look="bar")
+
+
+def _timeline(document: Mapping[str, Any]) -> Element:
+    chart = memory_chart(document["moments"], label=f"memory over time, peak {format_size(document['peak']['nbytes'])}")
+    rows = tuple(
+        (row["phase"] or "not told", format_size(row["peak_bytes"]), duration(row["at_s"]))
+        for row in document["phases"]
+    )
+    columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))
+    table = (
+        parts.table(Table(title="", columns=columns, rows=rows), caption="Largest moment of each phase")
+        if rows
+        else None
+    )
+    return parts.section("Over time", chart, table, name="phases")
+
+
+def _to_come(document: Mapping[str, Any]) -> Element:
+    """What was reserved and not resident yet when it was last asked."""
+    last = next((moment for moment in reversed(document["moments"]) if moment.get("holdings")), None)
+    rows = []
+    for each in (last or {}).get("holdings") or ():
+        left = each["nbytes"] - each["resident_bytes"]
+        if each.get("device", "ram") == "ram" and each.get("capacity") and left > 0:
+            full = f"{100 * (each.get('filled') or 0) / each['capacity']:.1f} %"
+            rows.append(
+                (
+                    each["path"],
+                    format_size(each["nbytes"]),
+                    format_size(each["resident_bytes"]),
+                    full,
+                    format_size(left),
+                )
+            )
+    columns = (
+        Column(title="store", right=False),
+        Column(title="reserved"),
+        Column(title="resident"),
+        Column(title="full"),
+        Column(title="still to come"),
+    )
+    judged = [
+        element("p", {}, parts.said(f"{document['judgement']['state']}: {reason}"))
+        for reason in document["judgement"]["reasons"]
+    ]
+    table = parts.table(
+        Table(title="", columns=columns, rows=tuple(rows)), caption="Reserved against resident, at the last look"
+    )
+    none = element("p", {}, "No store was left to fill at the last look.")
+    return parts.section("Growth to come", judged, table if rows else none, name="growth")
+
+
+def _foretold(document: Mapping[str, Any]) -> Element:
+    found = foretold_section(document)
+    if found is None:
+        words = "No prediction: the program trained no model that rlmem knows, or could not be asked."
+        return parts.section("Predicted beside measured", element("p", {}, words), name="measured")
+    return parts.of_section(found, name="measured")
+
+
+def _remedies(document: Mapping[str, Any]) -> Element:
+    """What would have fit, and what else makes such a run smaller."""
+    found = (document["ended"] or {}).get("postmortem")
+    why = why_section(found) if found else None
+    rows = document.get("remedies") or ()
+    none = (
+        "No remedy makes the peak smaller." if document.get("plan") else "None is known: its model was not described."
+    )
+    return parts.section(
+        "Findings and remedies",
+        [
+            *(element("p", {}, parts.said(line)) for line in why.lines),
+            *(parts.table(each) for each in why.tables),
+            parts.items(why.items),
+        ]
+        if why
+        else None,
+        element("h3", {}, "Remedies, by what each saves alone"),
+        remedy_list(rows) if rows else element("p", {}, none),
+        name="findings",
+    )
+
+
+def _processes(document: Mapping[str, Any]) -> Element:
+    found = processes_section(document)
+    if found is None:
+        return parts.section("Processes", element("p", {}, "One process: no children of its own."), name="processes")
+    return parts.of_section(found, name="processes")
+
+
+def _unexplained(document: Mapping[str, Any]) -> Element:
+    peak = document["peak"]
+    named = sum(each["resident_bytes"] for each in peak["owners"] if each["device"] == "ram")
+    if not peak["nbytes"] or not peak["owners"]:
+        words = "All of it: no owner could be asked."
+    else:
+        rest = max(0, peak["nbytes"] - named)
+        words = (
+            f"{format_size(rest)} of the peak, {100 * rest / peak['nbytes']:.1f} %, is not held by an owner with a name: the interpreter, "
+            "library code, the allocator's spare room, and what was not asked in time. `rlmem explain PID` tells these apart while a process runs."
+        )
+    return parts.section("What is not explained", element("p", {}, parts.said(words)), name="unexplained")
+
+
+def _environment(document: Mapping[str, Any]) -> Element:
+    versions = {**document.get("versions", {}), "rlmem": document["rlmem"]}
+    rows = [
+        ("command", element("code", {}, shlex.join(document["command"]))),
+        ("made again by", element("code", {}, shlex.join(["rlmem", "run", "--", *document["command"]]))),
+        ("started", document["started"]),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        ("machine", machine_words(document["machine"])),
+        ("limit", document["peak"]["limit_name"]),
+    ]
+    return parts.section("Environment", parts.facts(rows), name="environment")

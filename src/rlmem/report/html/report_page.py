@@ -1,0 +1,161 @@
+"""The report of a planned run as one page."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+from xml.etree.ElementTree import Element
+
+from rlmem.report.html import parts, plan_parts
+from rlmem.report.html.markup import Child, element
+from rlmem.report.sweep_view import points_table
+from rlmem.report.view import Column, Table, finding_items
+from rlmem.units import format_size
+
+_KINDS = {
+    "lossless": ("good", "learning does not change: the learner sees the same numbers"),
+    "speed": ("warn", "learning does not change, or all but: it takes longer"),
+    "learning": ("bad", "learning changes"),
+}
+
+
+def report_sections(document: Mapping[str, Any]) -> list[Element]:
+    """The sections of a plan's report, in the order in which they are read."""
+    plan = document["plan"]
+    return [
+        element("section", {"id": "verdict", "aria-label": "Verdict"}, plan_parts.verdict(plan)),
+        plan_parts.components(plan),
+        plan_parts.phases(plan),
+        plan_parts.growth(document["growth"]),
+        measured(document["measured"], plan["target"]["name"]),
+        plan_parts.capacity(document["capacity"], plan["machine"]["name"]),
+        findings(plan, document["remedies"]),
+        plan_parts.processes(plan),
+        plan_parts.certainty(plan),
+        environment(document["environment"], document["command"], plan),
+    ]
+
+
+def report_title(document: Mapping[str, Any]) -> tuple[str, str]:
+    """The title of the page and a line beneath it."""
+    target = document["plan"]["target"]
+    return str(target["name"]), str(target["about"] or "")
+
+
+def measured(found: Mapping[str, Any] | None, target: str) -> Element:
+    """Predicted beside measured, where somebody has measured."""
+    title, name = "Predicted beside measured", "measured"
+    if found is None:
+        words = f"Not measured yet. `rlmem measure {target}` runs it in a fresh process and keeps the truth; a report written after that shows it here."
+        return parts.section(title, element("p", {}, parts.said(words)), name=name)
+    note = f"rlmem measure, run {found['run']}, {found['started']}"
+    shown = [row for row in found["rows"] if row["measured_bytes"] and row["predicted"]]
+    bars: list[Child] = [_pair(row) for row in shown]
+    components = [
+        (
+            row["component"],
+            format_size(row["measured_bytes"]),
+            "" if row["predicted_bytes"] is None else format_size(row["predicted_bytes"]),
+        )
+        for row in (shown[-1]["components"] if shown else ())
+    ]
+    columns = (Column(title="component", right=False), Column(title="measured"), Column(title="predicted"))
+    table = Table(title="", columns=columns, rows=tuple(components))
+    return parts.section(
+        title,
+        element("div", {"class": "pairs"}, bars),
+        parts.table(points_table(found), caption="Points"),
+        parts.unfold("By component, at the last point", parts.table(table, caption="Components"))
+        if components
+        else None,
+        name=name,
+        note=note,
+    )
+
+
+def _pair(row: Mapping[str, Any]) -> Element:
+    top = max(row["measured_bytes"], row["predicted"]["high"], 1)
+    label = ", ".join(
+        f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in row["values"].items()
+    )
+
+    def bar(word: str, nbytes: int, look: str) -> Element:
+        return element("div", {"class": "bar"}, parts.bar_line(word, nbytes, 0, top, look))
+
+    return element(
+        "div",
+        {"class": "pair"},
+        element("h3", {}, label) if label else None,
+        bar("predicted", row["predicted"]["expected"], "of-learner"),
+        bar("measured", row["measured_bytes"], "of-replay"),
+    )
+
+
+def findings(plan: Mapping[str, Any], remedies: Sequence[Mapping[str, Any]]) -> Element:
+    """What the rules found and what would help, each ranked by what it saves."""
+    ranked = sorted(plan["findings"], key=lambda finding: -(finding["saves_bytes"] or 0))
+    return parts.section(
+        "Findings and remedies",
+        element("h3", {}, "Remedies, by what each saves alone"),
+        remedy_list(remedies) if remedies else element("p", {}, "No remedy makes the peak smaller."),
+        element("h3", {}, "Findings"),
+        parts.items(finding_items({"findings": ranked}))
+        if ranked
+        else element("p", {}, "No rule found waste or risk."),
+        name="findings",
+    )
+
+
+def remedy_list(remedies: Sequence[Mapping[str, Any]]) -> Element:
+    """Remedies as a list that unfolds to the change."""
+    return element("div", {"class": "remedies"}, (remedy(row) for row in remedies))
+
+
+def remedy(row: Mapping[str, Any]) -> Element:
+    """One remedy: what it saves, whether learning changes, the exact change."""
+    tone, learning = _KINDS[row["kind"]]
+    saved = ", ".join(f"{format_size(size)} {device.upper()}" for device, size in row["saves_bytes"].items() if size)
+    summary = [
+        element("span", {"class": f"kind {tone}"}, row["kind"]),
+        element("span", {"class": "name"}, row["title"]),
+        element("span", {"class": "size"}, f"saves {saved}"),
+    ]
+    slow = "unknown" if row["slowdown"] is None else f"×{row['slowdown']:g}"
+    details = [
+        ("learning", learning),
+        ("costs", row["costs"]),
+        ("time", f"{slow} ({row['slowdown_basis']})"),
+        ("then", "; ".join(row.get("after", ()))),
+        ("how", row["how"]),
+    ]
+    return parts.unfold(
+        summary,
+        parts.facts(details),
+        parts.code(row["diff"], kind="diff", label=f"change of {row['name']}") if row.get("diff") else None,
+        look="remedy",
+    )
+
+
+def environment(found: Mapping[str, Any], command: Sequence[str], plan: Mapping[str, Any]) -> Element:
+    """Where and with what it was made, and how to make it again."""
+    machine, versions = found["machine"], found["versions"]
+    framework = plan["target"]["spec"].get("framework") or {}
+    limits = "; ".join(text for text in (plan["machine"]["ram_source"], plan["machine"]["vram_source"]) if text)
+    rows = [
+        ("made again by", element("code", {}, shlex.join(command)) if command else None),
+        ("method", plan["method"]),
+        ("framework", " ".join(str(framework[key]) for key in ("name", "version") if framework.get(key))),
+        ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        ("machine", machine_words(machine)),
+        ("limit", limits if plan["machine"]["name"] in limits else f"{plan['machine']['name']}: {limits}"),
+    ]
+    notes = [element("p", {"class": "note"}, parts.said(note)) for note in plan["notes"]]
+    return parts.section("Environment", parts.facts(rows), notes, name="environment")
+
+
+def machine_words(machine: Mapping[str, Any]) -> str:
+    """System, cores, memory, GPUs."""
+    cores = f"{machine['cores']} cores" if machine.get("cores") else ""
+    ram = f"{format_size(machine['ram_bytes'])} RAM" if machine.get("ram_bytes") else ""
+    return ", ".join(text for text in (machine.get("system"), cores, ram, *machine.get("gpus", ())) if text)

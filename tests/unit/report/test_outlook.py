@@ -1,0 +1,126 @@
+"""Growth over steps and the capacity of a knob, from plans."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rlmem import Planner, load, make_budget
+from rlmem.report.document import plan_document
+from rlmem.report.full import capacity_of, fields_diff, remedies, report_document
+from rlmem.report.outlook import at_step, growth
+from rlmem.runner.point import Point
+from rlmem.runner.store import open_store
+from rlmem.trace.subjects import described
+from rlmem.units import GIB
+
+
+def plan(target: str, *sets: str, ram: str = "10GB") -> dict[str, Any]:
+    return plan_document(Planner(make_budget(ram=ram)).plan(load(target, sets)))
+
+
+def grown(target: str, *sets: str, ram: str = "10GB") -> dict[str, Any]:
+    found = growth(plan(target, *sets, ram=ram))
+    assert found is not None
+    return found
+
+
+def test_a_replay_buffer_grows_from_the_first_step_until_it_is_full() -> None:
+    found = grown("pidog-sac")
+    assert found["full_at"] == 400_000
+    assert found["rows"][0]["step"] == 0
+    assert found["rows"][-1]["expected_bytes"] == found["full_bytes"]
+    rise = found["rows"][-1]["expected_bytes"] - found["rows"][1]["expected_bytes"]
+    assert rise == found["store_bytes"]
+
+
+def test_the_limit_is_reached_where_the_line_crosses_it() -> None:
+    found = grown("pidog-sac")
+    step = found["over_limit_at"]
+    assert at_step(found, step)["expected_bytes"] <= found["limit_bytes"] < at_step(found, step + 2)["expected_bytes"]
+
+
+def test_a_run_that_fits_never_reaches_the_limit() -> None:
+    assert grown("pidog-sac", ram="100GB")["over_limit_at"] is None
+
+
+def test_a_run_that_ends_early_never_fills_its_buffer() -> None:
+    found = grown("pidog-sac", "total_timesteps=100k")
+    assert found["rows"][-1]["step"] == 100_000
+    assert found["rows"][-1]["expected_bytes"] < found["full_bytes"] / 3
+
+
+def test_before_learning_starts_there_is_no_update() -> None:
+    found = grown("pidog-sac", "learning_starts=50k")
+    steps = [row["step"] for row in found["rows"]]
+    assert steps == [0, 50_000, 50_000, 400_000, 500_000]
+    before, after = found["rows"][1:3]
+    assert before["expected_bytes"] < after["expected_bytes"]
+
+
+def test_learning_that_starts_after_the_end_never_updates() -> None:
+    found = grown("pidog-sac", "learning_starts=50k", "total_timesteps=10k")
+    assert [row["step"] for row in found["rows"]] == [0, 10_000]
+
+
+def test_a_rollout_fills_before_its_first_update() -> None:
+    found = grown("pyboy-ppo", "total_timesteps=1M")
+    assert found["full_at"] == 8192 * 2
+    assert [row["step"] for row in found["rows"]] == [0, 16_384, 16_384, 1_000_000]
+
+
+def test_a_run_that_reserves_nothing_has_no_growth() -> None:
+    assert growth(plan("crypto-ppo")) is None
+
+
+@pytest.mark.parametrize("target", ["pidog-sac", "pyboy-ppo", "drone-swarm"])
+def test_growth_never_falls(target: str) -> None:
+    sizes = [row["expected_bytes"] for row in grown(target)["rows"]]
+    assert sizes == sorted(sizes)
+
+
+def test_capacity_has_the_run_itself_and_the_largest_that_fits_among_its_values() -> None:
+    subject = described(Planner(make_budget(ram="10GB")), load("pidog-sac"))
+    found = capacity_of(subject)
+    assert found is not None
+    values = [row["value"] for row in found["rows"]]
+    assert values == sorted(values)
+    assert {400_000, found["largest_safe"]} <= set(values)
+    best = next(row for row in found["rows"] if row["value"] == found["largest_safe"])
+    assert best["high_bytes"] <= best["limit_bytes"]
+
+
+def test_remedies_come_with_what_they_save_most_first_and_the_exact_change() -> None:
+    found = remedies(described(Planner(make_budget(ram="10GB")), load("pidog-sac")))
+    saved = [row["saves_bytes"]["ram"] for row in found]
+    assert saved == sorted(saved, reverse=True)
+    assert found[0]["name"] == "compact-store"
+    assert found[0]["diff"] == "+ storage: compact"
+    assert found[0]["fits"]
+    smaller = next(row for row in found if row["name"] == "buffer-size")
+    assert smaller["kind"] == "learning"
+    assert smaller["diff"].splitlines()[0] == "- buffer_size: 400000"
+
+
+def test_a_field_that_stays_is_not_in_the_diff() -> None:
+    assert (
+        fields_diff({"n_envs": 4, "batch_size": 64}, {"n_envs": 4, "batch_size": 32})
+        == "- batch_size: 64\n+ batch_size: 32"
+    )
+
+
+def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
+    point = Point(
+        values={"n_envs": 1}, status="ok", peak_bytes=GIB, predicted={"low": 1, "expected": GIB, "high": 2 * GIB}
+    )
+    with open_store(write=True) as store:
+        for target in ("pidog-sac", "other"):
+            run = store.begin("measure", target, document={"axes": [], "repeat": 1})
+            store.add(run.id, point)
+            store.finish(run.id, "ok", {"axes": [], "repeat": 1})
+    subject = described(Planner(make_budget(ram="10GB")), load("pidog-sac"))
+    document = report_document(subject, target="pidog-sac", command=["rlmem"])
+    assert document["measured"]["target"] == "pidog-sac"
+    assert document["measured"]["rows"][0]["measured_bytes"] == GIB
+    assert report_document(subject, target="pidog-td3", command=[])["measured"] is None
