@@ -45,6 +45,7 @@ LAYERS = (
         "torchrl",
     ),  # the last four are for users' programs
     ("report",),
+    ("serve",),
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
@@ -60,6 +61,7 @@ STORES = {module for module in MODULES if module.split("/")[0] == "buffers"}
 BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3", "torchrl"}}
 #: A run of our own, in torch.
 SWARM = {module for module in MODULES if module.split("/")[0] == "swarm"}
+SERVER = {module for module in MODULES if module.split("/")[0] == "serve"}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
     "torch": {"measure/probe_runtime", "buffers/window"} | ABROAD | BINDINGS | SWARM,
@@ -69,6 +71,8 @@ EDGES = {
     "textual": {"report/dashboard"},
     "yaml": {"sources/config", "scripts/data"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},
+    "fastapi": SERVER,
+    "uvicorn": SERVER,
     "gymnasium": ABROAD | BINDINGS,
     "stable_baselines3": ABROAD | BINDINGS,
 }

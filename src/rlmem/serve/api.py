@@ -1,0 +1,160 @@
+"""The JSON API beneath the pages: the documents that the commands print with ``--json``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Path, Query, Request
+from pydantic import BaseModel, Field
+
+from rlmem.errors import UsageError
+from rlmem.fields import FIELDS
+from rlmem.machines import MACHINES
+from rlmem.report.explained import explained
+from rlmem.report.fit import fit_document
+from rlmem.report.full import capacity_of, report_document
+from rlmem.serve import runs
+from rlmem.serve.desk import Desk, NoTokenError
+from rlmem.serve.live import moment_of
+from rlmem.serve.planning import as_command
+from rlmem.serve.state import LARGEST_CONFIG, State, read_state, value_text
+from rlmem.sources.preset import PRESETS
+from rlmem.trace.fitted import Fitted
+
+_OF = "A preset, or zoo:ALGO/ENV once it has been tried."
+_MORE = "Further parameters are fields of the run ('/api/fields'), such as n_envs=4."
+Pid = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+class Asked(BaseModel):
+    """A run by name or as the text of a description, changes of its fields, and the machine."""
+
+    of: str = Field(default="", description=_OF)
+    config: str = Field(
+        default="", max_length=LARGEST_CONFIG, description="A description as YAML or JSON, in place of 'of'."
+    )
+    sets: dict[str, Any] = Field(default_factory=dict, description="Fields to change, by path.")
+    ram: str = Field(default="", max_length=40)
+    vram: str = Field(default="", max_length=40)
+    machine: str = Field(default="", max_length=80)
+
+    def state(self) -> State:
+        """The same as an address has it."""
+        if not (self.of or self.config):
+            raise UsageError("name a run with 'of', or describe one with 'config'")
+        sets = {path: value if isinstance(value, str) else value_text(path, value) for path, value in self.sets.items()}
+        return State(target=self.of, config=self.config, ram=self.ram, vram=self.vram, machine=self.machine, sets=sets)
+
+
+def router(desk: Desk) -> APIRouter:
+    """All of it."""
+    made = APIRouter(prefix="/api")
+    _tables(made, desk)
+    _plans(made, desk)
+    _processes(made, desk)
+    _runs(made, desk)
+    return made
+
+
+def _tables(made: APIRouter, desk: Desk) -> None:
+    @made.get("/presets", tags=["tables"])
+    def presets() -> dict[str, str]:
+        """Built-in runs and what they are."""
+        return dict(PRESETS)
+
+    @made.get("/machines", tags=["tables"])
+    def machines() -> list[dict[str, Any]]:
+        """Named machines."""
+        return [asdict(machine) for machine in MACHINES]
+
+    @made.get("/fields", tags=["tables"])
+    def fields() -> list[dict[str, Any]]:
+        """Every field of a run's description."""
+        return [asdict(row) for row in FIELDS]
+
+    @made.get("/zoo", tags=["tables"])
+    def zoo() -> list[str]:
+        """RL Zoo entries of the rl_zoo3 that is installed."""
+        return list(desk.zoo_entries)
+
+
+def _plans(made: APIRouter, desk: Desk) -> None:
+    @made.get("/plan", tags=["plans"], description=f"A plan (rlmem.plan/1). {_MORE}")
+    def plan(
+        request: Request,
+        of: Annotated[str, Query(description=_OF)] = "pidog-sac",
+        ram: str = "",
+        vram: str = "",
+        machine: str = "",
+    ) -> dict[str, Any]:
+        return dict(desk.planning.judge(read_state(request.query_params.multi_items())).document)
+
+    @made.post("/plan", tags=["plans"])
+    def plan_asked(asked: Asked) -> dict[str, Any]:
+        """A plan (rlmem.plan/1) of a run by name, or of a description."""
+        return dict(desk.planning.judge(asked.state()).document)
+
+    @made.post("/capacity", tags=["plans"])
+    def capacity(asked: Asked) -> dict[str, Any] | None:
+        """How far the run's main knob can be turned."""
+        return capacity_of(desk.planning.plan(asked.state()).subject)
+
+    @made.post("/fit", tags=["plans"])
+    def fit(asked: Asked) -> dict[str, Any]:
+        """The smallest change that makes it fit (rlmem.fit/1)."""
+        planned = desk.planning.plan(asked.state())
+        found = desk.planning.fit(planned.state)
+        return fit_document(Fitted(fit=found, written=planned.subject.write(found.end)))
+
+    @made.post("/report", tags=["plans"])
+    def report(asked: Asked) -> dict[str, Any]:
+        """Everything a report shows (rlmem.report/1)."""
+        planned = desk.planning.judge(asked.state())
+        return report_document(planned.subject, target=planned.state.target, command=as_command(planned.state))
+
+
+def _processes(made: APIRouter, desk: Desk) -> None:
+    @made.get("/processes", tags=["processes"])
+    def processes() -> list[dict[str, Any]]:
+        """Processes on this machine that look like training."""
+        return [asdict(each) for each in desk.finder.find()]
+
+    @made.get("/processes/{pid}/now", tags=["processes"])
+    def now(request: Request, pid: Pid) -> dict[str, Any]:
+        """The latest moment of a watched process (rlmem.moment/1), watched from the first call on; wants the token."""
+        _acting(desk, request)
+        return moment_of(desk.hub.look(pid))
+
+    @made.post("/processes/{pid}/explain", tags=["processes"])
+    def explain(request: Request, pid: Pid, names: bool = True, trim: bool = False) -> dict[str, Any]:
+        """Who holds the memory of a process (rlmem.explain/1); wants the token."""
+        _acting(desk, request)
+        return explained(pid, names=names, trim=trim)
+
+
+def _acting(desk: Desk, request: Request) -> None:
+    if not desk.may_act(request):
+        raise NoTokenError(
+            "this acts on a process: send the token 'rlmem serve' printed as Authorization: Bearer TOKEN"
+        )
+
+
+def _runs(made: APIRouter, desk: Desk) -> None:
+    store = desk.settings.store
+
+    @made.get("/runs", tags=["runs"])
+    def listing(kind: str = "", text: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
+        """Stored runs, newest first."""
+        rows, total = runs.rows(store, kind=kind, text=text, limit=limit)
+        return {"runs": rows, "total": total}
+
+    @made.get("/runs/{run}", tags=["runs"])
+    def one(run: str) -> dict[str, Any]:
+        """The document of a run, by its id or the start of it."""
+        return runs.document(store, run)[0]
+
+    @made.get("/compare", tags=["runs"])
+    def compare(left: str, right: str) -> dict[str, Any]:
+        """Two runs of one kind side by side."""
+        return runs.compared(store, left, right)[0]

@@ -1,0 +1,271 @@
+"""The live pages: processes that look like training, one of them over time, and what holds its memory."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+from xml.etree.ElementTree import Element
+
+from rlmem.report.explain import explain_view
+from rlmem.report.html import parts
+from rlmem.report.html.markup import Child, element
+from rlmem.report.html.time_parts import memory_chart
+from rlmem.report.view import Column, Table
+from rlmem.report.watch import OWNER_COLUMNS, PROCESS_COLUMNS, TONES, owner_rows, process_rows, status_text
+from rlmem.serve.live import Candidate, Watched
+from rlmem.units import format_size
+from rlmem.watch import words
+from rlmem.watch.session import Frame
+from rlmem.watch.thresholds import Thresholds
+
+#: How often a page asks again.
+EVERY = "every 1s"
+LIST_EVERY = "every 3s"
+#: What holds less of a process has no bar; the table beneath has it.
+SMALL_SHARE = 0.005
+
+
+def listing(found: Sequence[Candidate]) -> Element:
+    """Processes to choose from; asks for itself again."""
+    rows = [
+        element(
+            "tr",
+            {},
+            element("td", {}, element("a", {"href": f"/live/{each.pid}"}, str(each.pid))),
+            element("td", {}, element("code", {}, each.command[:160])),
+            element("td", {"class": "number"}, format_size(each.rss_bytes)),
+            element("td", {"class": "number"}, str(each.threads)),
+            element("td", {}, each.why),
+            element("td", {}, "yes" if each.can_name else "by class only"),
+        )
+        for each in found
+    ]
+    titles = ("process", "command", "resident", "threads", "why it is listed", "names of owners")
+    table = element(
+        "div",
+        {"class": "scroll", "tabindex": 0, "role": "group", "aria-label": "Processes"},
+        element(
+            "table",
+            {},
+            element("thead", {}, element("tr", {}, (element("th", {"scope": "col"}, title) for title in titles))),
+            element("tbody", {}, rows),
+        ),
+    )
+    none = element(
+        "p",
+        {},
+        parts.said(
+            "No process on this machine looks like training. `rlmem run -- python train.py` starts one that can be asked for names."
+        ),
+    )
+    asks = {"id": "processes", "hx-get": "/live/list", "hx-trigger": LIST_EVERY, "hx-swap": "outerHTML"}
+    return element("div", asks, table if rows else none)
+
+
+def live_page(found: Sequence[Candidate]) -> list[Child]:
+    """The page with the list, and a way to name a process."""
+    by_number = element(
+        "form",
+        {"class": "inline", "data-go": "/live/"},
+        element("label", {"for": "pid"}, "or a process by its number"),
+        element(
+            "input", {"id": "pid", "inputmode": "numeric", "pattern": "[0-9]+", "required": True, "autocomplete": "off"}
+        ),
+        element("button", {"type": "submit"}, "Watch"),
+    )
+    title = element("h1", {}, "Live processes")
+    note = element(
+        "p",
+        {"class": "note"},
+        "Processes with a simulator or a learning library loaded, or with rlmem's agent; children are counted with them.",
+    )
+    return [title, element("section", {"aria-label": "Processes"}, note, listing(found), by_number)]
+
+
+def watch_page(pid: int, command: str, warn: str) -> list[Child]:
+    """The page of one process: what follows is asked for every second."""
+    thresholds = element(
+        "form",
+        {"class": "inline", "action": f"/live/{pid}", "method": "get"},
+        element("label", {"for": "warn"}, "warn at"),
+        element(
+            "input", {"id": "warn", "name": "warn", "value": warn, "placeholder": "80% or 12GB", "autocomplete": "off"}
+        ),
+        element("button", {"type": "submit"}, "Set"),
+    )
+    explain = element(
+        "div",
+        {"class": "take"},
+        element(
+            "button",
+            {
+                "type": "button",
+                "class": "main",
+                "id": "explain",
+                "hx-post": f"/live/{pid}/explain",
+                "hx-target": "#explained",
+                "hx-indicator": "#explained",
+            },
+            "Explain now",
+        ),
+        element(
+            "button",
+            {
+                "type": "button",
+                "id": "trim",
+                "hx-post": f"/live/{pid}/explain?trim=1",
+                "hx-target": "#explained",
+                "hx-confirm": "Call malloc_trim inside the program?",
+            },
+            "Explain and trim",
+        ),
+        element("p", {"class": "note"}, "Asks the program for its objects: it pauses for some milliseconds."),
+    )
+    return [
+        element("h1", {}, f"Process {pid}"),
+        element("p", {"class": "about"}, element("code", {}, command[:300])),
+        element("section", {"aria-label": "Threshold"}, thresholds),
+        moving(pid, warn, 0, [element("p", {}, "Looking …")]),
+        element(
+            "section", {"aria-label": "Explain"}, explain, element("div", {"id": "explained", "aria-live": "polite"})
+        ),
+    ]
+
+
+def moving(pid: int, warn: str, number: int, children: Child) -> Element:
+    """The part that asks for itself again; nothing is sent while nothing is new."""
+    query = urlencode({"seen": number, **({"warn": warn} if warn else {})})
+    return element(
+        "div",
+        {
+            "id": "now",
+            "hx-get": f"/live/{pid}/now?{query}",
+            "hx-trigger": EVERY,
+            "hx-swap": "outerHTML",
+            "data-number": number,
+        },
+        children,
+    )
+
+
+def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
+    """What a process holds now, how that came about and what it comes to."""
+    frame = watched.frame
+    if frame is None:
+        return moving(watched.pid, warn, watched.number, [element("p", {}, watched.end or "Looking …")])
+    judgement, moment = frame.judgement, frame.moment
+    lines: list[tuple[str, str]] = [
+        (f"{judgement.state}: {reason}", TONES[judgement.state]) for reason in judgement.reasons
+    ]
+    warning = thresholds.warning(moment)
+    if warning:
+        lines.insert(0, (warning, "warn"))
+    if watched.end:
+        lines.insert(0, (watched.end, "warn"))
+    bound = thresholds.warn_at.bound(moment) if thresholds.warn_at else None
+    levels = [(bound, f"warn at {warn}")] if bound is not None else []
+    forecast = judgement.forecast
+    chart = memory_chart(
+        watched.moments,
+        label=f"memory of process {watched.pid} over time, now {format_size(moment.tree_bytes)}",
+        thresholds=levels,
+        reach=forecast.final_bytes,
+    )
+    facts = parts.facts(
+        [
+            ("now", status_text(frame)),
+            ("forecast", _forecast(frame)),
+            ("progress", _progress(frame)),
+            ("sampled", f"{watched.number:,} times; the sampler takes {_cost(watched)} of a core"),
+            ("notes", "; ".join(moment.notes)),
+        ]
+    )
+    children = [
+        element("section", {"aria-label": "Now"}, parts.verdict(lines), facts),
+        parts.section("Memory over time", chart, name="over-time"),
+        parts.section(
+            "Owners",
+            _table(OWNER_COLUMNS, owner_rows(frame))
+            if frame.holdings
+            else element("p", {}, "No names of owners are known."),
+            name="owners",
+        ),
+        parts.section(
+            "Processes",
+            _table(PROCESS_COLUMNS, process_rows(frame)),
+            name="members",
+            note="PSS: a page that several processes share counts once.",
+        ),
+    ]
+    return (
+        moving(watched.pid, warn, watched.number, children)
+        if not watched.end
+        else element("div", {"id": "now", "data-number": watched.number}, children)
+    )
+
+
+def _table(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Element:
+    columns = tuple(
+        Column(title=title, right=title in ("resident", "allocated", "PSS", "USS", "VRAM", "threads"))
+        for title in titles
+    )
+    return parts.table(Table(title="", columns=columns, rows=tuple(rows)), label=titles[0])
+
+
+def _forecast(frame: Frame) -> str:
+    found, limit = frame.judgement.forecast, frame.moment.limit_bytes
+    if found.oom_in_s is not None:
+        between = (
+            f" ({words.duration(found.oom_low_s)} to {words.duration(found.oom_high_s)})"
+            if found.oom_low_s is not None and found.oom_high_s is not None
+            else ""
+        )
+        return f"out of memory in {words.duration(found.oom_in_s)}{between}"
+    if found.final_bytes is not None:
+        return words.fills(found, limit)
+    return "nothing grows" if frame.judgement.state == "normal" else ""
+
+
+def _progress(frame: Frame) -> str:
+    progress = frame.moment.progress
+    if progress is None or progress.step is None:
+        return ""
+    return f"step {progress.step:,}" + (f" of {progress.total:,}" if progress.total else "")
+
+
+def _cost(watched: Watched) -> str:
+    wall = max(time.monotonic() - watched.since, 1e-9)
+    return f"{100 * watched.spent_s / wall:.1f} %"
+
+
+def explained(document: dict[str, Any]) -> list[Child]:
+    """What ``rlmem explain`` shows, with its owners as bars."""
+    top = document["processes"][0]
+    total = max(top["rss_bytes"], 1)
+    pieces = [
+        (held["path"], held["resident_bytes"], "of-replay") for held in top["holdings"] if held["device"] == "ram"
+    ]
+    pieces += [(f"({portion['name']})", portion["resident_bytes"], "of-runtime") for portion in top["portions"]]
+    pieces.append(("unexplained", top["unexplained_bytes"], "of-other"))
+    bars: list[Child] = []
+    begin = 0
+    for name, size, look in sorted(pieces, key=lambda piece: -piece[1]):
+        if size >= SMALL_SHARE * total:
+            bars.append(element("div", {"class": "bar"}, parts.bar_line(name, size, begin, total, look)))
+        begin += size
+    verdict, *rest = parts.of_view(explain_view(document))
+    return [verdict, element("div", {"class": "bars"}, bars), rest]
+
+
+def no_token(settings_url: str) -> Element:
+    """What to do when the browser may look but not act."""
+    return element(
+        "div",
+        {"class": "problem", "role": "alert"},
+        element(
+            "p", {}, "Watching and explaining act on a process, and this browser has not shown the token for that."
+        ),
+        element("p", {}, f"Open the link that 'rlmem serve' printed; it begins with {settings_url}token/"),
+    )

@@ -1,0 +1,51 @@
+"""The store, for pages and for the API: rows that match, one run's document, two compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from rlmem.report.comparing import compare_documents
+from rlmem.report.full import recorded_report
+from rlmem.report.saved import read_document, run_document, run_row
+from rlmem.report.view import View
+from rlmem.runner.store import open_store
+
+MOST_ROWS = 200
+
+
+def rows(
+    path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS
+) -> tuple[list[dict[str, Any]], int]:
+    """Runs that hold every word of a text, newest first, and how many there are in all."""
+    words = text.lower().split()
+    with open_store(path) as store:
+        runs = store.runs()
+        found = [
+            run
+            for run in runs
+            if kind in ("", run.kind)
+            and all(
+                word in " ".join((run.id, run.kind, run.target, run.status, run.started, *run.command)).lower()
+                for word in words
+            )
+        ]
+        return [run_row(store, run) for run in found[:limit]], len(runs)
+
+
+def document(path: Path | None, name: str) -> tuple[dict[str, Any], Callable[[Any], View], str]:
+    """The document of a run, how to view it, and its whole id; the name is an id or the start of one, never a path."""
+    with open_store(path) as store:
+        run = store.find(name)
+        found, view = read_document(run_document(store, run), f"run {run.id}")
+    return (recorded_report(found) if run.kind == "run" else found), view, run.id
+
+
+def compared(path: Path | None, left: str, right: str) -> tuple[dict[str, Any], Callable[[Any], View]]:
+    """Two runs side by side."""
+    sides = [document(path, name) for name in (left, right)]
+    labels = [
+        name if isinstance(found["target"], str) else f"{found['target']['name']} ({name})" for found, _, name in sides
+    ]
+    return compare_documents([found for found, _, _ in sides], labels)

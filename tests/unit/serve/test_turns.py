@@ -1,0 +1,42 @@
+"""Pictures go first."""
+
+from __future__ import annotations
+
+import threading
+
+from rlmem.plan import Budget
+from rlmem.serve.turns import PatientPlanner, Turns
+from rlmem.sources import load
+
+
+def test_other_plans_wait_for_a_picture_and_the_picture_for_nobody() -> None:
+    turns, order = Turns(), []
+    planner = PatientPlanner(Budget(name="none"), None, turns)
+    begun = threading.Event()
+
+    def other() -> None:
+        begun.set()
+        planner.plan(load("pidog-sac"), findings=False)
+        order.append("other")
+
+    with turns.first():
+        thread = threading.Thread(target=other)
+        thread.start()
+        begun.wait()
+        planner.plan(load("pidog-sac"), findings=False)
+        thread.join(0.2)
+        assert thread.is_alive()
+        order.append("picture")
+    thread.join()
+    assert order == ["picture", "other"]
+
+
+def test_a_picture_that_fails_leaves_nobody_waiting() -> None:
+    turns = Turns()
+    try:
+        with turns.first():
+            raise ValueError
+    except ValueError:
+        pass
+    turns.give_way()
+    assert turns._pictures == 0
