@@ -8,7 +8,7 @@ SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth long lint types docs bench bench-buffers accuracy swarm-million clean
+.PHONY: help demo test unit truth long lint types docs screenshots bench bench-buffers accuracy swarm-million clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,6 +34,14 @@ $(VENV)/.truth: $(VENV)/.dev
 	$(BIN)/python -c '$(SITE)' > $$($(VENV)/sb3-2.7.0/bin/python -c '$(SITE)')/main.pth
 	@touch $@
 
+# The browser of tests/browser, of the screenshots and of one benchmark: Debian's. Where it cannot be installed, those
+# tests are skipped and say so.
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+$(VENV)/.browser: $(VENV)/.dev
+	@command -v chromium >/dev/null || { $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq chromium >/dev/null; } \
+		|| echo "no Chromium, and none could be installed: tests/browser will be skipped"
+	@touch $@
+
 $(VENV)/.accuracy: $(VENV)/.truth
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,accuracy]'
 	@touch $@
@@ -41,7 +49,7 @@ $(VENV)/.accuracy: $(VENV)/.truth
 demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera buffer fit in 30 GB?
 	@$(BIN)/rlmem plan pidog-sac --ram 30GB
 
-test: $(VENV)/.truth ## Set up and run everything that must pass: lint, types, unit tests, measured truth
+test: $(VENV)/.truth $(VENV)/.browser ## Set up and run everything that must pass: lint, types, unit tests, measured truth
 	$(BIN)/ruff check src tests benchmarks accuracy docs
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
@@ -68,7 +76,10 @@ docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) 
 	$(BIN)/rlmem rule --pages -o docs/rules.md
 	$(BIN)/python docs/tables.py
 
-bench: $(VENV)/.truth ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint
+screenshots: $(VENV)/.truth $(VENV)/.browser ## Take the pictures of the README again, with a real server and a real browser
+	$(BIN)/python docs/screenshots.py
+
+bench: $(VENV)/.truth $(VENV)/.browser ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint, the browser
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/peaks.py
@@ -76,6 +87,7 @@ bench: $(VENV)/.truth ## Start-up, planning times, predicted against measured pe
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/callback.py
 	$(BIN)/python benchmarks/linting.py
+	$(BIN)/python benchmarks/browser.py
 
 $(VENV)/.bench-buffers: $(VENV)/.truth
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,bench-buffers]'
