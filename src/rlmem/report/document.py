@@ -7,7 +7,7 @@ from typing import Any
 
 from rlmem.errors import UsageError
 from rlmem.findings import SEVERITIES
-from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES
+from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Entry
 from rlmem.plan import VERDICTS, Plan, sentence
 from rlmem.report.contract import described, problems
 from rlmem.schedule import schedule
@@ -19,6 +19,7 @@ PLAN_SCHEMA = "rlmem.plan/1"
 def plan_document(plan: Plan) -> dict[str, Any]:
     """A plan as the public contract has it; sizes are integers in bytes."""
     budget = plan.budget
+    reasons: dict[int, dict[str, Any]] = {}
     return {
         "schema": PLAN_SCHEMA,
         "rlmem": __version__,
@@ -62,8 +63,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
                 "high_bytes": entry.amount.high,
                 "basis": entry.basis,
                 "residency": entry.residency,
-                "formula": entry.formula,
-                "origin": [{"name": t.name, "value": t.value, "origin": t.origin} for t in entry.origin],
+                **_reasons(entry, reasons),
             }
             for entry in plan.ledger.entries
         ],
@@ -84,6 +84,15 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         "method": plan.method,
         "notes": list(plan.notes),
     }
+
+
+def _reasons(entry: Entry, known: dict[int, dict[str, Any]]) -> dict[str, Any]:
+    """Formula and origins of an amount: it is in most phases as it was in the one before, and is written out once."""
+    number = id(entry.amount)
+    if number not in known:
+        origin = [{"name": term.name, "value": term.value, "origin": term.origin} for term in entry.origin]
+        known[number] = {"formula": entry.formula, "origin": origin}
+    return known[number]
 
 
 def _schedule(plan: Plan) -> dict[str, Any] | None:

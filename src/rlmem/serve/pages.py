@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -40,6 +42,8 @@ def router(desk: Desk) -> APIRouter:
 
 
 def _planner(made: APIRouter, desk: Desk) -> None:
+    one_by_one = asyncio.Lock()
+
     @made.get("/")
     def planner(request: Request) -> str:
         state = state_of(request)
@@ -65,12 +69,12 @@ def _planner(made: APIRouter, desk: Desk) -> None:
         return HTMLResponse(drawn, headers=headers)
 
     @made.get("/planner/more")
-    def more(request: Request) -> str:
-        planned = desk.planning.judge(state_of(request))
-        return desk.kept.get(
-            f"more {planned.state.query} {planned.subject.plan.budget}",
-            lambda: fragment(planner_page.more_picture(planned)),
-        )
+    async def more(request: Request) -> Response:
+        await request.body()  # there is none: what comes after it is that nobody waits any more
+        async with one_by_one:
+            if await request.is_disconnected():
+                return Response(status_code=204)
+            return HTMLResponse(await run_in_threadpool(_more, desk, state_of(request)))
 
     @made.get("/planner/fit")
     def fit(request: Request) -> str:
@@ -110,6 +114,14 @@ def _planner(made: APIRouter, desk: Desk) -> None:
         if job is not None and job.state == "done":
             return Response(headers={"HX-Redirect": f"/?{state.query}"})
         return HTMLResponse(fragment(planner_page.trying(job) if job else problem("nothing is being tried")))
+
+
+def _more(desk: Desk, state: State) -> str:
+    planned = desk.planning.judge(state)
+    return desk.kept.get(
+        f"more {planned.state.query} {planned.subject.plan.budget}",
+        lambda: fragment(planner_page.more_picture(planned)),
+    )
 
 
 def _checked(desk: Desk, text: str) -> Response:

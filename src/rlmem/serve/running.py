@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import gc
 import socket
+import sys
 from collections.abc import Callable
 
 import uvicorn
@@ -15,6 +16,9 @@ from rlmem.serve.planning import Planning
 from rlmem.serve.settings import HOST, Settings
 from rlmem.serve.state import State
 from rlmem.sources.preset import PRESETS
+
+#: A picture changes threads several times, and each time waits so long for one that works on something else.
+SWITCH_S = 0.0005
 
 
 def listen(port: int) -> socket.socket:
@@ -34,6 +38,7 @@ def listen(port: int) -> socket.socket:
 
 def serve(listening: socket.socket, settings: Settings, *, ready: Callable[[], None] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM."""
+    sys.setswitchinterval(SWITCH_S)
     app = make_app(settings)
     warm(app.state.desk.planning)
     config = uvicorn.Config(

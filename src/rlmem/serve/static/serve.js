@@ -37,6 +37,7 @@
   // -- knobs that nobody turned are not sent, and follow what the others make of them ------------------------------------
   document.addEventListener("htmx:configRequest", (event) => {
     each(document, "[data-knob]:not([data-turned])", (field) => { delete event.detail.parameters[field.name]; });
+    if (event.detail.path === "/planner/picture") each(document, ".later", (later) => htmx.trigger(later, "htmx:abort"));
   });
   document.addEventListener("htmx:afterOnLoad", (event) => {
     const news = event.detail.xhr.getResponseHeader("x-rlmem-knobs");
@@ -118,6 +119,8 @@
   document.addEventListener("htmx:beforeSwap", (event) => {
     opened = new Set();
     each(event.detail.target, "details[open]", (details) => opened.add(called(details)));
+    // A picture is a thousand elements; htmx would take leave of each of them, and look for ones to merge.
+    if (event.detail.target.id === "picture" && event.detail.shouldSwap) event.detail.target.replaceChildren();
   });
   document.addEventListener("htmx:afterSwap", (event) => {
     const root = event.detail.target.isConnected ? event.detail.target : document;
