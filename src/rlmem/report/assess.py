@@ -12,7 +12,7 @@ from typing import Any
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.report.document import plan_document
-from rlmem.report.outlook import capacity
+from rlmem.report.outlook import capacity, capacity_table, capacity_words
 from rlmem.report.view import (
     Column,
     Item,
@@ -178,33 +178,8 @@ def _units_section(document: Mapping[str, Any]) -> Section:
 
 
 def _capacity_section(found: Mapping[str, Any], plan: Mapping[str, Any]) -> Section:
-    marks = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
-    rows = tuple(
-        (
-            format_count(row["value"]) + (" (this run)" if row["value"] == found["now"] else ""),
-            format_size(row["expected_bytes"]),
-            format_size(row["high_bytes"]),
-            f"{row['device'].upper()} in {row['phase']}",
-            marks[row["verdict"]],
-        )
-        for row in found["rows"]
-    )
-    columns = (
-        Column(title=found["knob"]),
-        Column(title="peak"),
-        Column(title="upper bound"),
-        Column(title="decided by", right=False),
-        Column(title=plan["machine"]["name"], right=False),
-    )
-    best = found["largest_safe"]
-    line = (
-        f"The largest {found['knob']} whose upper bound fits: {format_count(best)}."
-        if best is not None
-        else f"No limit on {found['knob']} was found."
-        if found["unlimited"]
-        else f"No {found['knob']} fits."
-    )
-    return Section(title="Capacity", lines=(line,), tables=(Table(title="", columns=columns, rows=rows),))
+    machine = plan["machine"]["name"]
+    return Section(title="Capacity", lines=(capacity_words(found, machine),), tables=(capacity_table(found, machine),))
 
 
 def _logic_section(plan: Mapping[str, Any]) -> Section:

@@ -7,8 +7,10 @@ from typing import Any
 
 from rlmem.capacity import largest
 from rlmem.plan import Plan
+from rlmem.report.view import Column, Table
 from rlmem.rules.knobs import rounded_down
 from rlmem.spec import RunSpec
+from rlmem.units import format_count, format_size
 
 #: Values of a knob that are planned, relative to the run's own.
 SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, 4.0)
@@ -43,6 +45,37 @@ def capacity(spec: RunSpec, plan: Plan, knob: str, replan: Callable[[RunSpec], P
             }
         )
     return {"knob": knob, "now": now, "rows": rows, "largest_safe": found.value, "unlimited": found.unlimited}
+
+
+def capacity_words(found: Mapping[str, Any], machine: str) -> str:
+    """The answer in a sentence."""
+    knob, best = found["knob"], found["largest_safe"]
+    if best is not None:
+        return f"The largest {knob} whose upper bound fits {machine}: {format_count(best)} (now {format_count(found['now'])})."
+    return f"No limit on {knob} is known." if found["unlimited"] else f"No {knob} fits {machine}."
+
+
+def capacity_table(found: Mapping[str, Any], machine: str) -> Table:
+    """A row for each value that was planned."""
+    marks = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
+    rows = tuple(
+        (
+            format_count(row["value"]) + (" (this run)" if row["value"] == found["now"] else ""),
+            format_size(row["expected_bytes"]),
+            format_size(row["high_bytes"]),
+            f"{row['device'].upper()} in {row['phase']}",
+            marks[row["verdict"]],
+        )
+        for row in found["rows"]
+    )
+    columns = (
+        Column(title=found["knob"]),
+        Column(title="peak"),
+        Column(title="upper bound"),
+        Column(title="decided by", right=False),
+        Column(title=machine, right=False),
+    )
+    return Table(title="", columns=columns, rows=rows)
 
 
 def growth(plan: Mapping[str, Any]) -> dict[str, Any] | None:

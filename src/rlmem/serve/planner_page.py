@@ -9,7 +9,7 @@ from xml.etree.ElementTree import Element
 
 from rlmem.machines import MACHINES
 from rlmem.report.full import capacity_of, remedies
-from rlmem.report.html import parts, plan_parts
+from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Attributes, Child, element
 from rlmem.report.html.page import heading
 from rlmem.report.html.report_page import findings
@@ -221,7 +221,7 @@ def picture(planned: Planned) -> list[Child]:
     return [
         plan_parts.components(document),
         plan_parts.phases(document),
-        plan_parts.growth(growth(document)),
+        curve_parts.growth(growth(document)),
         element("div", more, element("p", {"class": "note"}, "Capacity and remedies are being worked out …")),
         plan_parts.processes(document),
         plan_parts.certainty(document),
@@ -233,7 +233,7 @@ def more_picture(planned: Planned) -> list[Child]:
     """What takes several plans: the capacity curve, every remedy by itself."""
     document = planned.document
     return [
-        plan_parts.capacity(capacity_of(planned.subject), document["machine"]["name"]),
+        curve_parts.capacity(capacity_of(planned.subject), document["machine"]["name"]),
         findings(document, remedies(planned.subject)),
     ]
 

@@ -7,11 +7,11 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from rlmem.report.html import parts
-from rlmem.report.html.chart import Chart, Line, draw, legend
+from rlmem.report.html.chart import HEADROOM, Chart, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.recorded_page import recorded_sections, recorded_title
 from rlmem.report.html.scale import Scale
-from rlmem.report.html.time_parts import HEADROOM, time_ticks
+from rlmem.report.html.time_parts import time_ticks
 from rlmem.report.view import View
 from rlmem.runner.store import KINDS
 from rlmem.serve.shell import choices

@@ -10,6 +10,8 @@ from rlmem.report.html.markup import element
 from rlmem.report.html.scale import Scale, size_ticks
 from rlmem.units import format_size
 
+#: Room above the highest thing in a chart.
+HEADROOM = 1.15
 #: Units of the drawing; it is stretched to the width there is.
 _SIDE = 1000
 Point = tuple[float, float]

@@ -8,7 +8,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from rlmem.report.foretold import foretold_section, processes_section
-from rlmem.report.html import parts, plan_parts
+from rlmem.report.html import curve_parts, parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.report_page import machine_words, remedy_list
@@ -37,7 +37,7 @@ def recorded_sections(document: Mapping[str, Any]) -> list[Element]:
         _timeline(document),
         _to_come(document),
         _foretold(document),
-        plan_parts.capacity(document.get("capacity"), "the run's limit"),
+        curve_parts.capacity(document.get("capacity"), "the run's limit"),
         _remedies(document),
         _processes(document),
         _unexplained(document),

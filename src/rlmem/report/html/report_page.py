@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rlmem.report.html import parts, plan_parts
+from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.sweep_view import points_table
 from rlmem.report.view import Column, Table, finding_items
@@ -27,9 +27,9 @@ def report_sections(document: Mapping[str, Any]) -> list[Element]:
         element("section", {"id": "verdict", "aria-label": "Verdict"}, plan_parts.verdict(plan)),
         plan_parts.components(plan),
         plan_parts.phases(plan),
-        plan_parts.growth(document["growth"]),
+        curve_parts.growth(document["growth"]),
         measured(document["measured"], plan["target"]["name"]),
-        plan_parts.capacity(document["capacity"], plan["machine"]["name"]),
+        curve_parts.capacity(document["capacity"], plan["machine"]["name"]),
         findings(plan, document["remedies"]),
         plan_parts.processes(plan),
         plan_parts.certainty(plan),

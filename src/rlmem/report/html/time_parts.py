@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.report.html.chart import Area, Chart, Level, Line, draw, legend
+from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
 from rlmem.units import format_size
@@ -15,7 +15,6 @@ from rlmem.watch.words import duration
 MOST_OWNERS = 6
 #: More moments than this are not told apart on any screen.
 MOST_POINTS = 400
-HEADROOM = 1.15
 _LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
 
 
