@@ -93,6 +93,27 @@ def foretold_section(document: Mapping[str, Any]) -> Section | None:
     )  # fmt: skip
 
 
+def foretold_curve(document: Mapping[str, Any]) -> list[dict[str, float]]:
+    """What was predicted for each moment whose step is known: low, expected and high RAM by time."""
+    plan = document.get("plan")
+    top = next((each for each in plan["peaks"] if each["is_peak"] and each["device"] == "ram"), None) if plan else None
+    if plan is None or top is None:
+        return []
+    found = growth(plan)
+    rows = []
+    for moment in document["moments"]:
+        step = (moment.get("progress") or {}).get("step")
+        if step is not None:
+            sizes = at_step(found, step) if found and found["device"] == "ram" else top
+            rows.append(
+                {
+                    "at_s": moment["at_s"],
+                    **{name: sizes[name] for name in ("low_bytes", "expected_bytes", "high_bytes")},
+                }
+            )
+    return rows
+
+
 def _beside(expected: int, measured: int | None) -> tuple[str, str]:
     """What was measured, and how far the prediction is from it."""
     return (format_size(measured), f"{expected / measured - 1:+.1%}") if measured else ("", "")

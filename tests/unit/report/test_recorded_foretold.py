@@ -11,6 +11,7 @@ from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Progress
 from rlmem.moments import Moment
 from rlmem.report.document import read_plan_document
+from rlmem.report.foretold import foretold_curve
 from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view
 from rlmem.report.render import render_view
 from rlmem.runner.recording import moment_data
@@ -197,3 +198,11 @@ def test_how_workers_were_started_is_read_from_the_processes(rows: list[dict[str
     if method:
         assert plan["target"]["spec"]["env"]["start_method"] == method
     assert "env.start_method" not in document(FACTS, rows)["plan"]["target"]["origins"]  # no workers of its own
+
+
+def test_the_curve_of_a_prediction_has_the_steps_that_were_seen() -> None:
+    (early,), (late,) = (foretold_curve(document(step=step)) for step in (100, 5800))
+    assert early["at_s"] == late["at_s"] == 5.0
+    assert late["expected_bytes"] - early["expected_bytes"] == pytest.approx(5700 / 200_000 * REPLAY_BYTES, abs=100)
+    assert early["low_bytes"] <= early["expected_bytes"] <= early["high_bytes"]
+    assert foretold_curve(document(facts=None)) == []

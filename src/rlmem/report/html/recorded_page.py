@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rlmem.report.foretold import foretold_section, processes_section
+from rlmem.report.foretold import foretold_curve, foretold_section, processes_section
 from rlmem.report.html import curve_parts, parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
@@ -114,7 +114,11 @@ def _bar(each: Mapping[str, Any], begin: int, total: int, number: int) -> Elemen
 
 
 def _timeline(document: Mapping[str, Any]) -> Element:
-    chart = memory_chart(document["moments"], label=f"memory over time, peak {format_size(document['peak']['nbytes'])}")
+    chart = memory_chart(
+        document["moments"],
+        label=f"memory over time, peak {format_size(document['peak']['nbytes'])}",
+        foretold=foretold_curve(document),
+    )
     rows = tuple(
         (row["phase"] or "not told", format_size(row["peak_bytes"]), duration(row["at_s"]))
         for row in document["phases"]

@@ -24,10 +24,12 @@ def memory_chart(
     label: str,
     thresholds: Sequence[tuple[int, str]] = (),
     reach: int | None = None,
+    foretold: Sequence[Mapping[str, float]] = (),
 ) -> list[Child]:
     """Resident memory of a tree over time, by owner where owners were asked, under the limit.
 
-    ``reach`` is a size the run is expected to come to; the chart has room for it.
+    ``reach`` is a size the run is expected to come to; the chart has room for it. ``foretold`` is what was predicted by
+    the step of each moment.
     """
     shown = thinned(moments)
     if len(shown) < 2:
@@ -37,7 +39,10 @@ def memory_chart(
     total = tuple((moment["at_s"], float(moment["tree_bytes"])) for moment in shown)
     limits = [moment["limit_bytes"] for moment in shown if moment.get("limit_bytes")]
     limit = limits[-1] if limits else None
-    top = HEADROOM * max(*(at for _, at in total), reach or 0, 1)
+    low, expected, high = (
+        tuple((row["at_s"], row[key]) for row in foretold) for key in ("low_bytes", "expected_bytes", "high_bytes")
+    )
+    top = HEADROOM * max(*(size for _, size in (*total, *high)), reach or 0, 1)
     levels = []
     if limit and limit <= 3 * top:
         levels.append(Level(at=limit, label=f"limit {format_size(limit)}"))
@@ -48,10 +53,11 @@ def memory_chart(
         x=Scale(low=first, high=max(last, first + 1)),
         x_ticks=time_ticks(first, max(last, first + 1)),
         high=max(top, *(HEADROOM * level.at for level in levels), 1),
-        areas=areas,
-        lines=(Line(look="total", points=total),),
+        areas=(*areas, *((Area(look="range", lower=low, upper=high, title="predicted"),) if foretold else ())),
+        lines=(Line(look="total", points=total), *((Line(look="foretold", points=expected),) if foretold else ())),
         levels=tuple(levels),
     )
+    rows += [("range", "predicted (dashed) and its range")] if foretold else []
     far = f"The limit, {format_size(limit)}, is far above." if limit and limit > 3 * top else ""
     return [draw(chart), element("p", {"class": "note"}, far) if far else None, legend(rows)]
 
