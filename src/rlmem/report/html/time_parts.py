@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -95,20 +96,14 @@ def _largest_owners(moments: Sequence[Mapping[str, Any]]) -> list[str]:
 def _owner_areas(
     moments: Sequence[Mapping[str, Any]], names: Sequence[str]
 ) -> tuple[tuple[Area, ...], list[tuple[str, str]]]:
-    """Owners stacked from below, and what has no name above them; between two answers the earlier one holds."""
+    """Owners stacked from below, and what has no name above them; straight between two answers."""
     places = [moment["at_s"] for moment in moments]
-    levels: list[dict[str, int]] = []
-    now: dict[str, int] = {}
-    for moment in moments:
-        now = _held(moment) if moment.get("holdings") is not None else now
-        levels.append(now)
+    answers = [(moment["at_s"], _held(moment)) for moment in moments if moment.get("holdings") is not None]
     base = [0.0] * len(moments)
     areas, rows = [], []
     for path, look in zip(names, _LOOKS, strict=False):
-        upper = [
-            min(low + held.get(path, 0), moment["tree_bytes"])
-            for low, held, moment in zip(base, levels, moments, strict=True)
-        ]
+        sizes = between([(at, held.get(path, 0)) for at, held in answers], places)
+        upper = [min(low + size, moment["tree_bytes"]) for low, size, moment in zip(base, sizes, moments, strict=True)]
         areas.append(
             Area(
                 look=look,
@@ -133,6 +128,24 @@ def _owner_areas(
         ("of-runtime", "everything else" if names else "no owner holds 1 %" if asked else "owners were not asked")
     )
     return tuple(areas), rows
+
+
+def between(known: Sequence[tuple[float, float]], places: Sequence[float]) -> list[float]:
+    """Values on the straight lines between known ones: nothing before the first, the last one after it.
+
+    >>> between([(1.0, 10.0), (3.0, 30.0)], [0.0, 1.0, 2.0, 4.0])
+    [0.0, 10.0, 20.0, 30.0]
+    """
+    found = []
+    for place in places:
+        after = bisect_right(known, place, key=lambda point: point[0])
+        if after == 0:
+            found.append(0.0)
+            continue
+        (at, size), (next_at, next_size) = known[after - 1], known[min(after, len(known) - 1)]
+        share = (place - at) / (next_at - at) if next_at > at else 0.0
+        found.append(size + share * (next_size - size))
+    return found
 
 
 def time_ticks(first: float, last: float) -> tuple[tuple[float, str], ...]:
