@@ -61,6 +61,7 @@ def opened(browser: Browser, link: str, width: int, height: int, scheme: str, *,
     )
     page = context.new_page()
     page.goto(link)
+    page.wait_for_url(link.partition("token/")[0])
     return page
 
 

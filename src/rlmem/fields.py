@@ -25,10 +25,24 @@ class Field:
     doc: str
     choices: tuple[str, ...] = ()
     minimum: int = 1
+    #: For counts of things that a plan makes one by one; other numbers it only multiplies.
+    maximum: int | None = None
 
 
-def _field(path: str, kind: str, doc: str, *, choices: tuple[str, ...] = (), minimum: int = 1) -> Field:
-    return Field(path=path, kind=kind, doc=doc, choices=choices, minimum=minimum)
+#: Networks and layers beyond any that is trained; a plan of as many takes two seconds.
+MOST_NETWORKS, MOST_LAYERS = 256, 256
+
+
+def _field(
+    path: str,
+    kind: str,
+    doc: str,
+    *,
+    choices: tuple[str, ...] = (),
+    minimum: int = 1,
+    maximum: int | None = None,
+) -> Field:
+    return Field(path=path, kind=kind, doc=doc, choices=choices, minimum=minimum, maximum=maximum)
 
 
 FIELDS: tuple[Field, ...] = (
@@ -126,10 +140,10 @@ FIELDS: tuple[Field, ...] = (
     _field("network.net_arch", "widths", "Hidden widths: a list, or a mapping with pi and vf (or qf)."),
     _field("network.activation", "choice", "Activation between hidden layers.", choices=ACTIVATIONS),
     _field("network.share_features_extractor", "flag", "Actor and critic use one extractor."),
-    _field("network.n_critics", "count", "Number of Q networks."),
+    _field("network.n_critics", "count", "Number of Q networks.", maximum=MOST_NETWORKS),
     _field("network.n_quantiles", "count", "Quantiles per value (QR-DQN, TQC)."),
     _field("network.lstm_hidden", "count", "Width of the LSTM (recurrent policies)."),
-    _field("network.lstm_layers", "count", "Stacked LSTM layers."),
+    _field("network.lstm_layers", "count", "Stacked LSTM layers.", maximum=MOST_LAYERS),
     _field("network.critic_lstm", "flag", "The critic has an LSTM of its own."),
     _field("network.modules", "modules", "Named layer lists for a loop of your own: actor, critic, encoder, …"),
     _field(
@@ -227,6 +241,8 @@ def _read_count(field: Field, value: Any) -> int:
     count = parse_count(value)
     if count < field.minimum:
         raise SpecError(field.path, f"expected at least {field.minimum}, got {count:,}")
+    if field.maximum is not None and count > field.maximum:
+        raise SpecError(field.path, f"expected at most {field.maximum:,}, got {count:,}")
     return count
 
 
@@ -258,20 +274,31 @@ def _read_layers(field: Field, value: Any) -> Any:
     if isinstance(value, str):
         return value
     if isinstance(value, Mapping):
-        return {str(k): tuple(x.text for x in parse_layers(v, f"{field.path}.{k}")) for k, v in value.items()}
-    return tuple(layer.text for layer in parse_layers(value, field.path))
+        return {str(k): _layers(v, f"{field.path}.{k}") for k, v in value.items()}
+    return _layers(value, field.path)
+
+
+def _layers(value: Any, path: str) -> tuple[str, ...]:
+    _refuse_many(value, path)
+    return tuple(layer.text for layer in parse_layers(value, path))
+
+
+def _refuse_many(items: Any, path: str) -> None:
+    if isinstance(items, (list, tuple)) and len(items) > MOST_LAYERS:
+        raise SpecError(path, f"expected at most {MOST_LAYERS:,} layers, got {len(items):,}")
 
 
 def _read_modules(field: Field, value: Any) -> Any:
     if not isinstance(value, Mapping) or not value:
         raise SpecError(field.path, f"expected a mapping from names to layer lists, got {value!r}")
-    return {str(k): tuple(x.text for x in parse_layers(v, f"{field.path}.{k}")) for k, v in value.items()}
+    return {str(k): _layers(v, f"{field.path}.{k}") for k, v in value.items()}
 
 
 def _read_widths(field: Field, value: Any) -> Any:
     def widths(items: Any, path: str) -> tuple[int, ...]:
         if not isinstance(items, (list, tuple)):
             raise SpecError(path, f"expected a list of widths such as [64, 64], got {items!r}")
+        _refuse_many(items, path)
         return tuple(_read_count(Field(path=f"{path}[{i}]", kind="count", doc=""), w) for i, w in enumerate(items))
 
     if isinstance(value, str):

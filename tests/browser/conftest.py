@@ -324,6 +324,7 @@ class Visits:
         if token:
             page = context.new_page()
             page.goto(self._server.link)
+            page.wait_for_url(self._server.url)
             page.close()
         return context
 

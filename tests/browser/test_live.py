@@ -82,7 +82,7 @@ def test_without_the_token_watching_and_explaining_are_refused_in_words(visits: 
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("this browser has not shown the token")
     expect(alert).to_contain_text("Open the link that 'rlmem serve' printed")
-    expect(page.get_by_role("button", name="Explain now")).to_have_count(0)
+    expect(page.get_by_role("button", name="Explain now")).to_have_count(0)  # the whole page says so
     ask = page.context.request
     base = page.url.partition("/live")[0]
     words = ask.post(f"{base}/live/{training.pid}/explain", headers={"hx-request": "true"}).text()

@@ -41,6 +41,9 @@ def command(port: int, opened: bool, python: str | None) -> int:
     Ctrl-C ends it. The JSON API beneath the pages is described at /api/docs.
     """
     import shutil
+    import tempfile
+    import threading
+    import webbrowser
 
     if python is not None and (python := shutil.which(str(Path(python).expanduser()))) is None:
         raise UsageError("--python: no such interpreter")
@@ -59,9 +62,11 @@ def command(port: int, opened: bool, python: str | None) -> int:
         click.echo("Ctrl-C ends it; the link's token allows to watch and explain your processes: keep it to yourself")
         sys.stdout.flush()
         if opened:
-            import webbrowser
+            threading.Thread(target=webbrowser.open, args=(Path(door.name).as_uri(),), daemon=True).start()
 
-            webbrowser.open(settings.link)
-
-    serve(listening, settings, ready=ready)
+    # A browser's command line is for everybody to see, so that it gets a file which only this user can read.
+    with tempfile.NamedTemporaryFile("w", prefix="rlmem-", suffix=".html", encoding="ascii") as door:
+        door.write(f'<!doctype html><meta http-equiv="refresh" content="0; url={settings.link}">\n')
+        door.flush()
+        serve(listening, settings, ready=ready)
     return 0

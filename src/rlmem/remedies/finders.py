@@ -240,6 +240,10 @@ def knob(path: str) -> Finder:
     return find
 
 
+#: Of values near another one.
+MOST_TRIED = 100_000
+
+
 def lowest(now: int) -> int:
     """The lowest value of a knob that is still the same kind of run."""
     return max(1, round(now * LEAST_SHARE))
@@ -251,11 +255,16 @@ def _even(context: Context, path: str, value: int) -> int:
     if plan is None or plan.remainder or plan.with_replacement or path not in ("n_steps", "batch_size"):
         return value
     if path == "batch_size":
-        divisors = (size for size in range(value, value * 4 // 5, -1) if plan.samples % size == 0)
+        divisors = (size for size in _near(value) if plan.samples % size == 0)
         return next(divisors, value)
     step = plan.samples // context.spec.count("n_steps")  # samples a step of all environments
-    fitting = (steps for steps in range(value, value * 4 // 5, -1) if steps * step % plan.batch == 0)
+    fitting = (steps for steps in _near(value) if steps * step % plan.batch == 0)
     return next(fitting, value)
+
+
+def _near(value: int) -> range:
+    """Values a little smaller, by a fifth at most, and no more of them than can be tried at once."""
+    return range(value, max(value * 4 // 5, value - MOST_TRIED), -1)
 
 
 def described(value: object) -> str:

@@ -5,32 +5,45 @@ from __future__ import annotations
 import getpass
 import re
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 #: What stands in place of a name.
 HIDDEN = "…"
 #: Names that say nothing about anybody, and stand in other words.
 _COMMON = {"root", "user", "home", "localhost", "local", "runner", "ubuntu", "admin"}
-#: Folders before a last part: from the root, a home, here, above, or a drive.
-_ROOTED = re.compile(r"(?<![\w.:/])(?:~[\w.-]*|\.{1,2}|[A-Za-z]:)?(?:[/\\][\w.@%+~{}$-]+)+[/\\]?")
-#: Folders before the name of a file that is plain to see.
-_FILE = re.compile(
-    r"(?:[\w.@%+~-]+[/\\])+([\w.@%+~-]+\.(?:py|ipynb|ya?ml|json|toml|zip|pkl|pt|pth|npz|csv|log|txt|html|md))\b"
+#: Where links in our own texts lead; any other one may name a machine or a bucket.
+_OPEN_HOSTS = (
+    "github.com",
+    "readthedocs.io",
+    "readthedocs.org",
+    "pytorch.org",
+    "python.org",
+    "json-schema.org",
+    "example.org",
 )
-_LINK = re.compile(r"(https?://\S+)")
+#: Folders of users: what follows is a name.
+_HOMES = {"home", "Users"}
+#: A word, as far as it can be told; each is looked at by itself, so that the time is that of the text.
+_WORD = re.compile(r"""[^\s"'`<>|()\[\]]+""")
+#: Folders of a drive may have spaces in their names, and the last backslash ends them.
+_DRIVE = re.compile(r"""[A-Za-z]:\\[^"'`<>|*?\n]*\\""")
+_ROOTED = re.compile(r"(?:~[A-Za-z][\w.-]*|~|\.{1,2})?[/\\]|[A-Za-z]:[/\\]|~[A-Za-z]")
+#: A path behind an option or a name: -I/usr/include, out=/data, PATH=/a:/b.
+_BEHIND = re.compile(r"^(-[A-Za-z]|[^/\\=]*=|[\w.-]+:(?=[/~]))(?=[/~.])")
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,5}$")
 _BOUNDS = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 
 
 def redacted(document: Any, names: frozenset[str] | None = None) -> Any:
     """The same document, every text in it without folders and without the names of this host and this user."""
     words = own_names() if names is None else names
-    pattern = re.compile(
-        "|".join(_BOUNDS.format(re.escape(word)) for word in sorted(words, key=len, reverse=True)), re.I
-    )
-    return _walk(document, pattern if words else None)
+    folders = sorted({*_own_folders(), *_folders_of(document)}, key=len, reverse=True)
+    pattern = _any_of(_BOUNDS.format(re.escape(word)) for word in sorted(words, key=len, reverse=True))
+    return _walk(document, _any_of(re.escape(folder) + r"[/\\]" for folder in folders), pattern)
 
 
 def own_names() -> frozenset[str]:
@@ -41,26 +54,91 @@ def own_names() -> frozenset[str]:
     return frozenset(name for name in found if len(name) >= 2 and name.lower() not in _COMMON)
 
 
-def _walk(value: Any, names: re.Pattern[str] | None) -> Any:
-    if isinstance(value, str):
-        return _text(value, names)
+def _own_folders() -> Iterator[str]:
+    for find in (Path.cwd, Path.home):
+        with suppress(OSError, RuntimeError):  # a folder that is gone, a user without one
+            folder = str(find())
+            if folder != "/":
+                yield folder
+
+
+def _folders_of(value: Any) -> Iterator[str]:
+    """Folders in words of commands: there a path is whole, spaces and all, so that it is known elsewhere too."""
     if isinstance(value, Mapping):
-        return {_text(key, names) if isinstance(key, str) else key: _walk(item, names) for key, item in value.items()}
+        for key, item in value.items():
+            if key == "command" and isinstance(item, (list, tuple)):
+                yield from (_head(word) for word in item if isinstance(word, str) and len(_head(word)) > 1)
+            else:
+                yield from _folders_of(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _folders_of(item)
+
+
+def _head(word: str) -> str:
+    """The folders of a word of a command: all before its last separator."""
+    start = _BEHIND.match(word)
+    path = word[start.end() :] if start else word
+    return path[: max(path.rfind("/"), path.rfind("\\"), 0)] if _ROOTED.match(path) else ""
+
+
+def _any_of(patterns: Any) -> re.Pattern[str] | None:
+    text = "|".join(patterns)
+    return re.compile(text, re.I) if text else None
+
+
+def _walk(value: Any, folders: re.Pattern[str] | None, names: re.Pattern[str] | None) -> Any:
+    if isinstance(value, str):
+        return _text(value, folders, names)
+    if isinstance(value, Mapping):
+        return {
+            _text(key, folders, names) if isinstance(key, str) else key: _walk(item, folders, names)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)):
-        return [_walk(item, names) for item in value]
+        return [_walk(item, folders, names) for item in value]
     return value
 
 
-def _text(text: str, names: re.Pattern[str] | None) -> str:
-    pieces = _LINK.split(text)  # links stand at the odd places, and stay
-    pieces[::2] = (_FILE.sub(rf"{HIDDEN}/\1", _ROOTED.sub(_last, piece)) for piece in pieces[::2])
-    text = "".join(pieces)
+def _text(text: str, folders: re.Pattern[str] | None, names: re.Pattern[str] | None) -> str:
+    if "/" in text or "\\" in text or "~" in text:
+        text = folders.sub(f"{HIDDEN}/", text) if folders else text
+        text = _WORD.sub(_word, _DRIVE.sub(f"{HIDDEN}/", text))
     return names.sub(HIDDEN, text) if names else text
 
 
-def _last(match: re.Match[str]) -> str:
+def _word(match: re.Match[str]) -> str:
+    """One word without folders: a link, a path from a root, one behind an option, or one to the name of a file."""
+    word = match[0]
+    if "://" in word:
+        return _link(word)
+    start = _BEHIND.match(word)
+    lead, path = (word[: start.end()], word[start.end() :]) if start else ("", word)
+    if _ROOTED.match(path):
+        return lead + _last(path)
+    bare = path.rstrip(".,;:")
+    if ("/" in bare or "\\" in bare) and _EXTENSION.search(bare.split(":")[0]) and not path.startswith(f"{HIDDEN}/"):
+        return f"{lead}{HIDDEN}/{_base(path)}"
+    return word
+
+
+def _base(path: str) -> str:
+    return re.split(r"[/\\]", path)[-1]
+
+
+def _link(word: str) -> str:
+    try:
+        host = urlsplit(word).hostname or ""
+    except ValueError:
+        host = ""
+    is_open = word.startswith("http") and any(host == each or host.endswith(f".{each}") for each in _OPEN_HOSTS)
+    return word if is_open else f"{word.split('://', 1)[0][-5:]}://{HIDDEN}"
+
+
+def _last(path: str) -> str:
     """The last part of a path; one of a single part, such as ``/min`` of ``MiB /min``, is left alone."""
-    parts = [part for part in re.split(r"[/\\]", match[0]) if part and part not in ("~", ".", "..")]
-    if len(parts) < 2 and not match[0].startswith(("~", "..")):
-        return match[0]
-    return f"{HIDDEN}/{parts[-1]}" if parts else HIDDEN
+    parts = [part for part in re.split(r"[/\\]", path) if part and part not in ("~", ".", "..")]
+    if len(parts) < 2 and not path.startswith(("~", "..")):
+        return path
+    is_name = not parts or parts[-1].startswith("~") or (len(parts) >= 2 and parts[-2] in _HOMES)
+    return HIDDEN if is_name else f"{HIDDEN}/{parts[-1]}"

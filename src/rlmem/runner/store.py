@@ -127,16 +127,14 @@ def _connect(path: Path, write: bool, busy_s: float) -> sqlite3.Connection:
     elif not path.exists():
         connection = sqlite3.connect(":memory:", isolation_level=None)
     else:
-        connection = _for_reading(path)
+        connection = _for_reading(path, busy_s)
     connection.execute("PRAGMA foreign_keys = ON")
     return connection
 
 
-def _for_reading(path: Path) -> sqlite3.Connection:
+def _for_reading(path: Path, busy_s: float) -> sqlite3.Connection:
     """A connection that changes nothing on disk; a file of an old version is copied and brought up to date in memory."""
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=BUSY_SECONDS, isolation_level=None
-    )
+    connection = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro", uri=True, timeout=busy_s, isolation_level=None)
     try:
         if _version(connection) >= len(MIGRATIONS):
             return connection

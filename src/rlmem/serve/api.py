@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
 from rlmem.errors import UsageError
@@ -15,7 +17,7 @@ from rlmem.report.explained import explained
 from rlmem.report.fit import fit_document
 from rlmem.report.full import capacity_of, report_document
 from rlmem.serve import runs
-from rlmem.serve.desk import Desk, NoTokenError
+from rlmem.serve.desk import Desk
 from rlmem.serve.live import moment_of
 from rlmem.serve.planning import as_command
 from rlmem.serve.state import LARGEST_CONFIG, State, read_state, value_text
@@ -25,6 +27,14 @@ from rlmem.trace.fitted import Fitted
 _OF = "A preset, or zoo:ALGO/ENV once it has been tried."
 _MORE = "Further parameters are fields of the run ('/api/fields'), such as n_envs=4."
 Pid = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+class Json(JSONResponse):
+    """JSON in ASCII: a command line that was recorded may hold what is no character."""
+
+    def render(self, content: Any) -> bytes:
+        """The bytes of an answer."""
+        return json.dumps(content, ensure_ascii=True, separators=(",", ":")).encode("ascii")
 
 
 class Asked(BaseModel):
@@ -43,13 +53,17 @@ class Asked(BaseModel):
         """The same as an address has it."""
         if not (self.of or self.config):
             raise UsageError("name a run with 'of', or describe one with 'config'")
+        try:
+            self.model_dump_json()
+        except ValueError:
+            raise UsageError("what was sent is not Unicode text") from None
         sets = {path: value if isinstance(value, str) else value_text(path, value) for path, value in self.sets.items()}
         return State(target=self.of, config=self.config, ram=self.ram, vram=self.vram, machine=self.machine, sets=sets)
 
 
 def router(desk: Desk) -> APIRouter:
     """All of it."""
-    made = APIRouter(prefix="/api")
+    made = APIRouter(prefix="/api", default_response_class=Json)
     _tables(made, desk)
     _plans(made, desk)
     _processes(made, desk)
@@ -96,22 +110,30 @@ def _plans(made: APIRouter, desk: Desk) -> None:
         return dict(desk.planning.judge(asked.state()).document)
 
     @made.post("/capacity", tags=["plans"])
-    def capacity(asked: Asked) -> dict[str, Any] | None:
+    async def capacity(request: Request, asked: Asked) -> dict[str, Any] | None:
         """How far the run's main knob can be turned."""
-        return capacity_of(desk.planning.plan(asked.state()).subject)
+        return await desk.in_turn(request, lambda: capacity_of(desk.planning.plan(asked.state()).subject))
 
     @made.post("/fit", tags=["plans"])
-    def fit(asked: Asked) -> dict[str, Any]:
+    async def fit(request: Request, asked: Asked) -> dict[str, Any]:
         """The smallest change that makes it fit (rlmem.fit/1)."""
-        planned = desk.planning.plan(asked.state())
-        found = desk.planning.fit(planned.state)
-        return fit_document(Fitted(fit=found, written=planned.subject.write(found.end)))
+        return await desk.in_turn(request, lambda: _fit(desk, asked.state()))
 
     @made.post("/report", tags=["plans"])
-    def report(asked: Asked) -> dict[str, Any]:
+    async def report(request: Request, asked: Asked) -> dict[str, Any]:
         """Everything a report shows (rlmem.report/1)."""
-        planned = desk.planning.judge(asked.state())
-        return report_document(planned.subject, target=planned.state.target, command=as_command(planned.state))
+        return await desk.in_turn(request, lambda: _report(desk, asked.state()))
+
+
+def _fit(desk: Desk, state: State) -> dict[str, Any]:
+    planned = desk.planning.plan(state)
+    found = desk.planning.fit(planned.state)
+    return fit_document(Fitted(fit=found, written=planned.subject.write(found.end)))
+
+
+def _report(desk: Desk, state: State) -> dict[str, Any]:
+    planned = desk.planning.judge(state)
+    return report_document(planned.subject, target=planned.state.target, command=as_command(planned.state))
 
 
 def _processes(made: APIRouter, desk: Desk) -> None:
@@ -123,21 +145,14 @@ def _processes(made: APIRouter, desk: Desk) -> None:
     @made.get("/processes/{pid}/now", tags=["processes"])
     def now(request: Request, pid: Pid) -> dict[str, Any]:
         """The latest moment of a watched process (rlmem.moment/1), watched from the first call on; wants the token."""
-        _acting(desk, request)
+        desk.check_token(request)
         return moment_of(desk.hub.look(pid))
 
     @made.post("/processes/{pid}/explain", tags=["processes"])
     def explain(request: Request, pid: Pid, names: bool = True, trim: bool = False) -> dict[str, Any]:
         """Who holds the memory of a process (rlmem.explain/1); wants the token."""
-        _acting(desk, request)
+        desk.check_token(request)
         return explained(pid, names=names, trim=trim)
-
-
-def _acting(desk: Desk, request: Request) -> None:
-    if not desk.may_act(request):
-        raise NoTokenError(
-            "this acts on a process: send the token 'rlmem serve' printed as Authorization: Bearer TOKEN"
-        )
 
 
 def _runs(made: APIRouter, desk: Desk) -> None:

@@ -8,14 +8,16 @@ from importlib import resources
 from typing import Any
 
 from fastapi import FastAPI, Request
-from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline
 
 from rlmem.errors import RlmemError, UsageError
-from rlmem.report.html.markup import element
+from rlmem.report.html.markup import clean, element
 from rlmem.serve import api, pages
-from rlmem.serve.desk import Desk, NoTokenError
-from rlmem.serve.guarding import Guard, cookie_name, has_token
+from rlmem.serve.desk import Desk, GoneError, NoTokenError
+from rlmem.serve.guarding import Guard, has_token
+from rlmem.serve.live_page import no_token
 from rlmem.serve.planning import NotTriedError
 from rlmem.serve.settings import Settings
 from rlmem.serve.shell import fragment, page, problem
@@ -55,8 +57,11 @@ def make_app(settings: Settings) -> FastAPI:
     app.add_middleware(Guard, settings=settings)
     app.include_router(api.router(desk))
     app.include_router(pages.router(desk), include_in_schema=False)
-    for kind, status in ((NoTokenError, 403), (NotTriedError, 409), (UsageError, 400), (RlmemError, 422)):
+    for kind, status in ((NotTriedError, 409), (UsageError, 400), (RlmemError, 422), (Exception, 500)):
         app.add_exception_handler(kind, _answer(status))
+    app.add_exception_handler(NoTokenError, _no_token(settings))
+    app.add_exception_handler(GoneError, lambda *_: Response(status_code=204))
+    app.add_exception_handler(RequestValidationError, _wrong)
     app.add_api_route("/static/{name}", static, include_in_schema=False)
     app.add_api_route("/token/{token}", _entrance(settings), include_in_schema=False)
     return app
@@ -74,15 +79,13 @@ def static(name: str) -> Response:
 
 def _entrance(settings: Settings) -> Callable[[str], Response]:
     def enter(token: str) -> Response:
-        """The link that ``rlmem serve`` prints: the token becomes a cookie, and leaves the address."""
-        bearer = [(b"authorization", f"Bearer {token}".encode("utf-8", "replace"))]
-        if not has_token(bearer, settings):
+        """The link that ``rlmem serve`` prints: the page keeps the token for this origin, and goes on to the planner."""
+        if not has_token([(b"authorization", b"Bearer " + token.encode("utf-8", "replace"))], settings):
             return HTMLResponse(
                 page("Refused", "", problem("This link is of another server: its token is not ours.")), status_code=403
             )
-        answer = RedirectResponse("/", status_code=303)
-        answer.set_cookie(cookie_name(settings), settings.token, httponly=True, samesite="strict", path="/")
-        return answer
+        words = element("p", {"data-token": settings.token}, element("a", {"href": "/"}, "To the planner"))
+        return HTMLResponse(page("rlmem", "", element("h1", {}, "This browser may act now"), words))
 
     return enter
 
@@ -91,7 +94,7 @@ def _answer(status: int) -> Callable[[Request, Any], Response]:
     """An error as JSON for the API, as a fragment for a part of a page, as a page otherwise."""
 
     def answer(request: Request, error: Exception) -> Response:
-        words = str(error)
+        words = clean(str(error) if status < 500 else f"a mistake of ours: {type(error).__name__}: {error}")
         if request.url.path.startswith("/api/"):
             return JSONResponse({"error": words}, status_code=status)
         if request.headers.get("hx-request"):
@@ -101,5 +104,24 @@ def _answer(status: int) -> Callable[[Request, Any], Response]:
         return HTMLResponse(
             page("Not possible", "", problem(words, element("a", back, "To the planner"))), status_code=status
         )
+
+    return answer
+
+
+def _wrong(request: Request, error: Any) -> Response:
+    """What is wrong with a request, without what it was."""
+    places = (".".join(str(part) for part in each["loc"]) + f": {each['msg']}" for each in error.errors())
+    return _answer(422)(request, UsageError("; ".join(places)))
+
+
+def _no_token(settings: Settings) -> Callable[[Request, Any], Response]:
+    """A page that may not act is told how it may; a part that asked takes the whole page along."""
+    refuse = _answer(403)
+
+    def answer(request: Request, error: Exception) -> Response:
+        if not request.headers.get("hx-request"):
+            return refuse(request, error)
+        headers = {"x-rlmem-status": "403", "HX-Retarget": "#main", "HX-Reswap": "innerHTML"}
+        return HTMLResponse(fragment(no_token(settings.url)), headers=headers)
 
     return answer

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from fastapi import Request
+from fastapi.concurrency import run_in_threadpool
 
 from rlmem.errors import RlmemError
 from rlmem.serve import zoo
@@ -13,6 +17,8 @@ from rlmem.serve.live import Finder, Hub
 from rlmem.serve.planning import Kept, Planning
 from rlmem.serve.settings import Settings
 from rlmem.serve.zoo import Trying
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -25,6 +31,7 @@ class Desk:
     finder: Finder = field(default_factory=Finder)
     kept: Kept = field(default_factory=Kept)
     trying: Trying = field(init=False)
+    _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
         self.trying = Trying(planning=self.planning, python=self.settings.python)
@@ -34,14 +41,29 @@ class Desk:
         """The RL Zoo entries that can be picked, looked up once."""
         return self.kept.get("zoo", lambda: zoo.entries(self.settings.python))
 
-    def may_act(self, request: Request) -> bool:
-        """Whether a request may act on a process."""
-        return has_token(request.scope["headers"], self.settings)
+    def check_token(self, request: Request) -> None:
+        """Refuse a request that would act on a process and may not."""
+        if not has_token(request.scope["headers"], self.settings):
+            raise NoTokenError(
+                "this acts on a process: send the token 'rlmem serve' printed as Authorization: Bearer TOKEN"
+            )
+
+    async def in_turn(self, request: Request, work: Callable[[], T]) -> T:
+        """Work of many plans, one piece at a time, and none for somebody who has gone: they wait without a thread."""
+        await request.body()  # what comes after it is that nobody waits any more
+        async with self._one_by_one:
+            if await request.is_disconnected():
+                raise GoneError("nobody waits for this any more")
+            return await run_in_threadpool(work)
 
     def close(self) -> None:
         """End everything that is under way."""
         self.hub.close()
         self.trying.close()
+
+
+class GoneError(RlmemError):
+    """Whoever asked has gone."""
 
 
 class NoTokenError(RlmemError):

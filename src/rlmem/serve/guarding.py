@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Iterable
-from http.cookies import CookieError, SimpleCookie
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from rlmem.serve.settings import Settings
 from rlmem.serve.state import LARGEST_CONFIG
@@ -14,7 +12,6 @@ from rlmem.serve.state import LARGEST_CONFIG
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-COOKIE = "rlmem-token"
 #: A description as JSON text, every character of it escaped, and what stands around it.
 LARGEST_BODY = 2 * LARGEST_CONFIG + 4096
 _PAGES = (
@@ -65,29 +62,18 @@ def refusal(headers: dict[bytes, bytes], settings: Settings) -> str:
     if host not in settings.own_hosts:
         return f"asked for host {host[:80]!r}: this server answers as {settings.url} only"
     origin = headers.get(b"origin")
-    if origin is not None and urlsplit(origin.decode("latin-1").lower()).netloc not in settings.own_hosts:
+    if origin is not None and origin.decode("latin-1").lower() != f"http://{host}":
         return "asked by a page of another origin"
-    # Without an Origin (a link, an image): what the browser itself says about who asks.
-    if headers.get(b"sec-fetch-site", b"none") == b"cross-site" and headers.get(b"sec-fetch-mode") != b"navigate":
-        return "asked by a page of another site"
-    return ""
+    # Without an Origin (a link, an image): what the browser itself says about who asks. A link may lead here from anywhere.
+    is_own = headers.get(b"sec-fetch-site", b"none") in (b"none", b"same-origin")
+    is_link = (headers.get(b"sec-fetch-mode"), headers.get(b"sec-fetch-dest")) == (b"navigate", b"document")
+    return "" if is_own or is_link else "asked by a page of another origin"
 
 
 def has_token(headers: Iterable[tuple[bytes, bytes]], settings: Settings) -> bool:
-    """Whether a request carries the token: as a cookie, or as a bearer."""
-    found = dict(headers)
-    given = [found.get(b"authorization", b"").decode("latin-1").removeprefix("Bearer ").strip()]
-    try:
-        cookie = SimpleCookie(found.get(b"cookie", b"").decode("latin-1")).get(cookie_name(settings))
-        given += [cookie.value] if cookie else []
-    except CookieError:
-        pass
-    return any(hmac.compare_digest(text.encode("utf-8"), settings.token.encode("utf-8")) for text in given if text)
-
-
-def cookie_name(settings: Settings) -> str:
-    """Cookies are shared by all ports of a host, so that each server has a name of its own."""
-    return f"{COOKIE}-{settings.port}"
+    """Whether a request carries the token. Not as a cookie: a browser sends those to every port of this machine."""
+    given = dict(headers).get(b"authorization", b"").removeprefix(b"Bearer ").strip()
+    return hmac.compare_digest(given, settings.token.encode("ascii"))
 
 
 async def _read(receive: Receive) -> bytes | None:

@@ -21,7 +21,7 @@ from rlmem.watch.session import Frame
 from rlmem.watch.thresholds import Thresholds
 
 #: How often a page asks again.
-EVERY = "every 1s"
+EVERY, AT_ONCE = "every 1s", "load, every 1s"
 LIST_EVERY = "every 3s"
 #: What holds less of a process has no bar; the table beneath has it.
 SMALL_SHARE = 0.005
@@ -142,7 +142,7 @@ def moving(pid: int, warn: str, number: int, children: Child) -> Element:
         {
             "id": "now",
             "hx-get": f"/live/{pid}/now?{query}",
-            "hx-trigger": EVERY,
+            "hx-trigger": EVERY if number else AT_ONCE,
             "hx-swap": "outerHTML",
             "data-number": number,
         },

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, Response
@@ -12,10 +10,9 @@ from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.processes import living
 from rlmem.report.explained import explained
 from rlmem.report.full import report_document
-from rlmem.report.html.markup import element
 from rlmem.report.html.render import render_html
 from rlmem.serve import fit_page, live_page, planner_page, runs, runs_page
-from rlmem.serve.desk import Desk, NoTokenError
+from rlmem.serve.desk import Desk
 from rlmem.serve.planning import NotTriedError, as_command
 from rlmem.serve.shell import fragment, page, problem
 from rlmem.serve.state import LARGEST_CONFIG, LONGEST_LINK, State, packed, read_state
@@ -42,8 +39,6 @@ def router(desk: Desk) -> APIRouter:
 
 
 def _planner(made: APIRouter, desk: Desk) -> None:
-    one_by_one = asyncio.Lock()
-
     @made.get("/")
     def planner(request: Request) -> str:
         state = state_of(request)
@@ -69,23 +64,19 @@ def _planner(made: APIRouter, desk: Desk) -> None:
         return HTMLResponse(drawn, headers=headers)
 
     @made.get("/planner/more")
-    async def more(request: Request) -> Response:
-        await request.body()  # there is none: what comes after it is that nobody waits any more
-        async with one_by_one:
-            if await request.is_disconnected():
-                return Response(status_code=204)
-            return HTMLResponse(await run_in_threadpool(_more, desk, state_of(request)))
+    async def more(request: Request) -> str:
+        state = state_of(request)
+        return await desk.in_turn(request, lambda: _more(desk, state))
 
     @made.get("/planner/fit")
-    def fit(request: Request) -> str:
-        planned = desk.planning.plan(state_of(request))
-        return fragment(fit_page.fit_steps(planned, desk.planning.fit(planned.state)))
+    async def fit(request: Request) -> str:
+        state = state_of(request)
+        return await desk.in_turn(request, lambda: _fit(desk, state))
 
     @made.get("/planner/report.html")
-    def report(request: Request) -> Response:
-        planned = desk.planning.judge(state_of(request))
-        command = as_command(planned.state)
-        return saved(render_html(report_document(planned.subject, target=planned.state.target, command=command)))
+    async def report(request: Request) -> Response:
+        state = state_of(request)
+        return saved(await desk.in_turn(request, lambda: _report(desk, state)))
 
     @made.post("/planner/config")
     async def config(request: Request) -> Response:
@@ -102,8 +93,7 @@ def _planner(made: APIRouter, desk: Desk) -> None:
 
     @made.post("/planner/try")
     def try_it(request: Request) -> str:
-        if not desk.may_act(request):
-            return fragment(live_page.no_token(desk.settings.url))
+        desk.check_token(request)
         job = desk.trying.start(state_of(request).target)
         return fragment(planner_page.trying(job))
 
@@ -122,6 +112,17 @@ def _more(desk: Desk, state: State) -> str:
         f"more {planned.state.query} {planned.subject.plan.budget}",
         lambda: fragment(planner_page.more_picture(planned)),
     )
+
+
+def _fit(desk: Desk, state: State) -> str:
+    planned = desk.planning.plan(state)
+    return fragment(fit_page.fit_steps(planned, desk.planning.fit(planned.state)))
+
+
+def _report(desk: Desk, state: State) -> str:
+    planned = desk.planning.judge(state)
+    command = as_command(planned.state)
+    return render_html(report_document(planned.subject, target=planned.state.target, command=command))
 
 
 def _checked(desk: Desk, text: str) -> Response:
@@ -150,19 +151,15 @@ def _live(made: APIRouter, desk: Desk) -> None:
         return fragment(live_page.listing(desk.finder.find()))
 
     @made.get("/live/{pid}")
-    def watch(request: Request, pid: int, warn: str = "") -> str:
+    def watch(pid: int, warn: str = "") -> str:
+        """The page; what it shows is asked for with the token, and only that begins a watch."""
         process = living(pid)
-        if not desk.may_act(request):
-            return page(
-                f"Process {pid}", "/live", element("h1", {}, f"Process {pid}"), live_page.no_token(desk.settings.url)
-            )
         _thresholds(warn)
-        desk.hub.look(pid)
         return page(f"Process {pid}", "/live", live_page.watch_page(pid, process.command, warn))
 
     @made.get("/live/{pid}/now")
     def now(request: Request, pid: int, seen: int = 0, warn: str = "") -> Response:
-        _acting(desk, request)
+        desk.check_token(request)
         watched = desk.hub.look(pid)
         if watched.number == seen:
             return Response(status_code=204)
@@ -171,14 +168,8 @@ def _live(made: APIRouter, desk: Desk) -> None:
 
     @made.post("/live/{pid}/explain")
     def explain(request: Request, pid: int, trim: bool = False) -> str:
-        if not desk.may_act(request):
-            return fragment(live_page.no_token(desk.settings.url))
+        desk.check_token(request)
         return fragment(live_page.explained(explained(pid, trim=trim)))
-
-
-def _acting(desk: Desk, request: Request) -> None:
-    if not desk.may_act(request):
-        raise NoTokenError("this acts on a process and wants the token that 'rlmem serve' printed")
 
 
 def _thresholds(warn: str) -> Thresholds:

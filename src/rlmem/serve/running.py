@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import gc
+import logging
 import socket
 import sys
 from collections.abc import Callable
@@ -19,6 +20,8 @@ from rlmem.sources.preset import PRESETS
 
 #: A picture changes threads several times, and each time waits so long for one that works on something else.
 SWITCH_S = 0.0005
+#: More than a crowd of browsers needs, and less than the files a process may have open.
+MOST_CONNECTIONS = 400
 
 
 def listen(port: int) -> socket.socket:
@@ -47,6 +50,7 @@ def serve(listening: socket.socket, settings: Settings, *, ready: Callable[[], N
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=3,
+        limit_concurrency=MOST_CONNECTIONS,
         h11_max_incomplete_event_size=64 << 10,
     )
     server = _Server(config, ready)
@@ -74,3 +78,8 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self._ready is not None and self.started:
             self._ready()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        # What is cancelled at the end would tell of itself at length.
+        logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
+        await super().shutdown(sockets)

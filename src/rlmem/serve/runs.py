@@ -13,6 +13,8 @@ from rlmem.report.view import View
 from rlmem.runner.store import open_store
 
 MOST_ROWS = 200
+#: How long a page waits for a store that somebody else writes to.
+BUSY_S = 2.0
 
 
 def rows(
@@ -20,7 +22,7 @@ def rows(
 ) -> tuple[list[dict[str, Any]], int]:
     """Runs that hold every word of a text, newest first, and how many there are in all."""
     words = text.lower().split()
-    with open_store(path) as store:
+    with open_store(path, busy_s=BUSY_S) as store:
         runs = store.runs()
         found = [
             run
@@ -36,7 +38,7 @@ def rows(
 
 def document(path: Path | None, name: str) -> tuple[dict[str, Any], Callable[[Any], View], str]:
     """The document of a run, how to view it, and its whole id; the name is an id or the start of one, never a path."""
-    with open_store(path) as store:
+    with open_store(path, busy_s=BUSY_S) as store:
         run = store.find(name)
         found, view = read_document(run_document(store, run), f"run {run.id}")
     return (recorded_report(found) if run.kind == "run" else found), view, run.id

@@ -27,10 +27,11 @@ class Settings:
 
     @property
     def link(self) -> str:
-        """The address with the token, which a browser keeps as a cookie."""
+        """The address with the token, which our pages keep in the browser and send along."""
         return f"{self.url}token/{self.token}"
 
     @property
     def own_hosts(self) -> frozenset[str]:
         """Names under which we may be asked; another name in a request means that a page elsewhere points here."""
-        return frozenset(f"{name}{port}" for name in (HOST, "localhost", "[::1]") for port in ("", f":{self.port}"))
+        ports = (f":{self.port}", "") if self.port == 80 else (f":{self.port}",)
+        return frozenset(f"{name}{port}" for name in (HOST, "localhost") for port in ports)

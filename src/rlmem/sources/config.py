@@ -14,6 +14,8 @@ from rlmem.spec import RunSpec
 LARGEST_FILE = 1 << 20
 #: Deeper nesting than any space needs.
 DEEPEST = 40
+#: Of a number in a description, in characters.
+LONGEST_NUMBER = 100
 #: More values than any description has; aliases of aliases reach it with a few lines of text.
 MOST_VALUES = 20_000
 
@@ -121,7 +123,7 @@ def parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:
         place = f"{where}:{mark.line + 1}" if mark else where
         problem = getattr(error, "problem", None) or str(error).splitlines()[0]
         raise UsageError(f"{place}: not valid YAML: {problem}") from None
-    except (ValueError, RecursionError) as error:
+    except (ValueError, OverflowError, RecursionError) as error:
         raise UsageError(f"{where}: not valid YAML: {error}") from None
     finally:
         if loader is not None:
@@ -145,6 +147,8 @@ def _note_lines(node: Any, path: str, lines: dict[str, int], where: str, depth: 
     if len(lines) > MOST_VALUES:
         raise UsageError(f"{where}: more than {MOST_VALUES:,} values; a run description needs a few dozen")
     if node is None or node.id == "scalar":
+        if node is not None and node.tag.endswith((":int", ":float")) and len(node.value) > LONGEST_NUMBER:
+            raise UsageError(f"{where}:{node.start_mark.line + 1}: a number of {len(node.value):,} characters")
         return
     if node.id == "sequence":
         for index, item in enumerate(node.value):

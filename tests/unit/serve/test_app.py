@@ -38,27 +38,54 @@ def bearer() -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    "host", ["evil.example", "evil.example:8642", "127.0.0.1:9999", "127.0.0.1.evil.example", "", "localhost.:8642"]
+    "host",
+    [
+        "evil.example",
+        "evil.example:8642",
+        "127.0.0.1:9999",
+        "127.0.0.1.evil.example",
+        "",
+        "localhost.:8642",
+        "127.0.0.1",
+        "[::1]:8642",
+    ],
 )
 def test_a_foreign_host_is_refused(client: TestClient, host: str) -> None:
     assert client.get("/", headers={"host": host}).status_code == 403
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:8642", "localhost:8642", "LOCALHOST:8642", "[::1]:8642"])
+@pytest.mark.parametrize("host", ["127.0.0.1:8642", "localhost:8642", "LOCALHOST:8642"])
 def test_our_own_names_are_answered(client: TestClient, host: str) -> None:
     assert client.get("/api/presets", headers={"host": host}).status_code == 200
 
 
 @pytest.mark.parametrize(
-    "origin", ["http://evil.example", "null", "http://127.0.0.1:9999", "https://localhost.evil.example:8642"]
+    "origin",
+    [
+        "http://evil.example",
+        "null",
+        "http://127.0.0.1:9999",
+        "https://localhost.evil.example:8642",
+        "http://127.0.0.1",
+        "http://localhost",
+        "https://127.0.0.1:8642",
+        "http://localhost:8642",  # we were asked as 127.0.0.1
+        "http://[",
+    ],
 )
 def test_a_foreign_origin_is_refused(client: TestClient, origin: str) -> None:
     assert client.post("/planner/config", content="extends: pidog-sac", headers={"origin": origin}).status_code == 403
 
 
 def test_a_page_of_another_site_may_link_here_and_fetch_nothing(client: TestClient) -> None:
-    assert client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "navigate"}).status_code == 200
-    assert client.get("/", headers={"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}).status_code == 403
+    for site in ("cross-site", "same-site"):
+        link = {"sec-fetch-site": site, "sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+        assert client.get("/", headers=link).status_code == 200
+        for mode, dest in (("no-cors", "image"), ("cors", "empty"), ("navigate", "iframe")):
+            asked = {"sec-fetch-site": site, "sec-fetch-mode": mode, "sec-fetch-dest": dest}
+            assert client.get("/live/1", headers=asked).status_code == 403
+    own = {"sec-fetch-site": "same-origin", "sec-fetch-mode": "cors", "sec-fetch-dest": "empty"}
+    assert client.get("/", headers=own).status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -80,13 +107,70 @@ def test_a_button_without_the_token_says_where_to_get_it(client: TestClient, pat
     assert "token" in client.post(path, headers={"hx-request": "true"}).text
 
 
-def test_the_link_with_the_token_becomes_a_cookie_and_leaves_the_address(client: TestClient) -> None:
-    answer = client.get(f"/token/{SETTINGS.token}", follow_redirects=False)
-    assert (answer.status_code, answer.headers["location"]) == (303, "/")
-    cookie = answer.headers["set-cookie"].lower()
-    assert "httponly" in cookie
-    assert "samesite=strict" in cookie
-    assert client.get("/token/wrong").status_code == 403
+def test_the_link_gives_the_page_the_token_and_no_cookie_which_other_ports_would_get(client: TestClient) -> None:
+    answer = client.get(f"/token/{SETTINGS.token}")
+    assert answer.status_code == 200
+    assert f'data-token="{SETTINGS.token}"' in answer.text
+    assert "set-cookie" not in answer.headers
+    assert answer.headers["cache-control"] == "no-store"
+    refused = client.get("/token/wrong")
+    assert refused.status_code == 403
+    assert SETTINGS.token not in refused.text
+    cookie = {"cookie": f"rlmem-token={SETTINGS.token}; rlmem-token-8642={SETTINGS.token}"}
+    assert client.get("/live/1/now", headers=cookie).status_code == 403
+
+
+def test_opening_the_page_of_a_process_begins_no_watch(client: TestClient, app: Any) -> None:
+    assert client.get("/live/1").status_code == 200
+    assert app.state.desk.hub._watches == {}
+
+
+@pytest.mark.parametrize("field", ["of", "config", "ram", "machine"])
+@pytest.mark.parametrize("path", ["/api/plan", "/api/fit", "/api/capacity", "/api/report"])
+def test_what_is_no_character_is_refused_in_words(client: TestClient, path: str, field: str) -> None:
+    body = json.dumps({"of": "pidog-sac", field: "a\ud800b"})
+    answer = client.post(path, content=body, headers={"content-type": "application/json"})
+    assert 400 <= answer.status_code < 500
+    assert answer.json()["error"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "extends: pidog-sac\nn_envs: 0x" + "f" * 6000,
+        "extends: pidog-sac\nn_envs: " + "1:" * 100_000 + "1",
+        "extends: pidog-sac\nn_envs: " + "9" * 400 + ":59.5",
+        "extends: pidog-sac\nnetwork: {n_critics: 1000000000000}",
+        "extends: pidog-sac\nnetwork: {net_arch: [" + "64, " * 2000 + "64]}",
+        "extends: pidog-sac\nnetwork: {lstm_layers: 10000000000000}",
+    ],
+)
+def test_numbers_that_would_never_end_are_refused(client: TestClient, text: str) -> None:
+    answer = client.post("/planner/config", content=text)
+    assert answer.status_code == 400
+    assert len(answer.json()["error"]) < 300
+    assert client.post("/api/plan", json={"config": text}).status_code == 400
+
+
+def test_a_recorded_command_that_is_no_text_is_still_json(client: TestClient) -> None:
+    with open_store(write=True) as store:
+        run = store.begin("run", "evil", document={"target": "evil\udcff", "command": ["python", "\udcff\udcfe<b>"]})
+    answer = client.get(f"/api/runs/{run.id}")
+    assert answer.status_code == 200
+    assert answer.json()["target"] == "evil\udcff"
+    assert client.get(f"/runs/{run.id}").status_code == 200
+    assert client.get(f"/runs/{run.id}/report.html").status_code == 200
+
+
+def test_a_mistake_of_ours_is_said_and_the_server_goes_on(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise ZeroDivisionError("ours")
+
+    monkeypatch.setattr("rlmem.serve.pages.runs.rows", fail)
+    answer = client.get("/runs")
+    assert answer.status_code == 500
+    assert "a mistake of ours: ZeroDivisionError: ours" in answer.text
+    assert client.get("/api/presets").status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/", "/live", "/runs", "/api/docs", "/static/serve.js", "/nothing"])

@@ -3,6 +3,17 @@
   "use strict";
   const each = (root, query, act) => { for (const found of root.querySelectorAll(query)) act(found); };
 
+  // -- the token: kept for this origin alone, and sent with what is asked for --------------------------------------------
+  const kept = {
+    get() { try { return localStorage.getItem("rlmem-token"); } catch { return null; } },
+    set(value) { try { localStorage.setItem("rlmem-token", value); } catch { /* then this browser may look only */ } },
+  };
+  const entrance = document.querySelector("[data-token]");
+  if (entrance) { kept.set(entrance.dataset.token); location.replace("/"); }
+  document.addEventListener("htmx:configRequest", (event) => {
+    if (kept.get()) event.detail.headers.authorization = `Bearer ${kept.get()}`;
+  });
+
   // -- sliders: the same factor a tick, or one more where they have a tick for each value; they write into the field
   // beside them, which is what is sent -----------------------------------------------------------------------------------
   const units = { k: 1e3, m: 1e6, g: 1e9, t: 1e12 };
