@@ -56,8 +56,10 @@ def command(
 
     Exits 1 when the run does not fit or will not work as described, or when a recorded one died or leaks.
     """
-    check_html(html, redact=redact)
+    check_html(html, target, redact=redact)
     if is_run(target):
+        if any((ram, vram, machine, python, sets)):
+            raise UsageError(f"{target} is a stored run: limits and --set cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.full import report_document

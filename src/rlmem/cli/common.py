@@ -88,8 +88,12 @@ def emit_html(document: dict[str, Any], path: Path, *, redact: bool) -> None:
     emit(render_html(redacted(document) if redact else document), path)
 
 
-def check_html(html: Path | None, *, redact: bool) -> None:
+def check_html(html: Path | None, target: str, *, redact: bool) -> None:
     """Fail before the work rather than after."""
+    if html is not None and str(html) == "-":
+        raise UsageError("--html -: a report is a file; give it a name such as report.html")
+    if html is not None and html.exists() and html.resolve() == Path(target).resolve():
+        raise UsageError(f"--html {html} would write over the target itself")
     if redact and html is None:
         raise UsageError("--redact is for the HTML report: give --html FILE too")
     if html is not None and not html.resolve().parent.is_dir():

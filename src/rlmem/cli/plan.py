@@ -90,7 +90,7 @@ def command(
     from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    check_html(html, redact=redact)
+    check_html(html, target, redact=redact)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")

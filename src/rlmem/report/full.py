@@ -9,7 +9,7 @@ from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.fields import find_field, plain_value
 from rlmem.plan import Budget, sentence
 from rlmem.planner import Planner
-from rlmem.remedies.base import Alone, State
+from rlmem.remedies.base import Alone, State, Step
 from rlmem.remedies.search import Search
 from rlmem.report.contract import described as described_object
 from rlmem.report.contract import problems
@@ -21,9 +21,11 @@ from rlmem.report.view import View, plan_view
 from rlmem.rules.knobs import main_knob
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now
+from rlmem.sources import load
 from rlmem.sources.config import flatten
 from rlmem.spec import RunSpec
 from rlmem.trace.subjects import Subject, described
+from rlmem.trace.target import is_runnable
 
 REPORT_SCHEMA = "rlmem.report/1"
 
@@ -31,13 +33,15 @@ REPORT_SCHEMA = "rlmem.report/1"
 def report_document(subject: Subject, *, target: str, command: Sequence[str]) -> dict[str, Any]:
     """The plan, and beside it growth, measurements, capacity, remedies, the environment and how to make it again."""
     plan = plan_document(subject.plan)
+    measured = newest_measurement(target)
     return {
         "schema": REPORT_SCHEMA,
         "written": utc_now(),
         "command": list(command),
         "plan": plan,
         "growth": growth(plan),
-        "measured": newest_measurement(target),
+        "measured": measured,
+        "differs": other_settings(measured, target, subject.asked) if measured else [],
         "capacity": capacity_of(subject),
         "remedies": remedies(subject),
         "environment": {"machine": machine_facts(), "versions": {**subject.versions, **own_versions()}},
@@ -67,6 +71,23 @@ def newest_measurement(target: str) -> dict[str, Any] | None:
         return None
 
 
+def other_settings(measured: Mapping[str, Any], target: str, asked: RunSpec) -> list[str]:
+    """Settings in which what was measured is another run than the one asked for, beside those that were varied."""
+    if is_runnable(target):
+        return []
+    try:
+        theirs = flatten(load(target, measured["options"].get("sets") or ()).to_dict())
+    except RlmemError:  # the run file has gone
+        return []
+    ours = flatten(asked.to_dict())
+    varied = {axis["name"] for axis in measured["axes"]}
+    return [
+        f"{path} {theirs.get(path, 'unset')} (here {ours.get(path, 'unset')})"
+        for path in dict.fromkeys((*theirs, *ours))
+        if path not in varied and theirs.get(path) != ours.get(path)
+    ]
+
+
 def capacity_of(subject: Subject) -> dict[str, Any] | None:
     """How far the main knob can be turned; None where the run cannot be planned changed."""
     if subject.replan is None:
@@ -85,7 +106,7 @@ def remedies(subject: Subject) -> list[dict[str, Any]]:
     start = State(asked=subject.asked, plan=subject.plan)
     rows = [remedy_document(item, subject) for item in Search(subject.replan).alone(start)]
     helping = [row for row in rows if any(size > 0 for size in row["saves_bytes"].values())]
-    return sorted(helping, key=lambda row: -row["saves_bytes"].get(device, 0))
+    return sorted(helping, key=lambda row: (-row["saves_bytes"].get(device, 0), -max(row["saves_bytes"].values())))
 
 
 def remedy_document(item: Alone, subject: Subject) -> dict[str, Any]:
@@ -96,10 +117,17 @@ def remedy_document(item: Alone, subject: Subject) -> dict[str, Any]:
         **step_document(item.step),
         "fits": item.fits,
         "after": [f"{top.device.upper()} {sentence(top)}" for top in item.state.plan.tops],
-        "diff": written.text if is_diff else fields_diff(item.step.old, item.step.change.values),
+        "diff": written.text if is_diff else step_diff(item.step, subject.asked),
         "text": None if is_diff or written.kind == "nothing" else written.text,
         "by_hand": list(written.by_hand),
     }
+
+
+def step_diff(step: Step, asked: RunSpec) -> str:
+    """The fields that a step changes; one that only has to be said, lest it follow another, has no old line."""
+    new = step.change.values
+    old = {path: asked.get(path) if value is None else value for path, value in step.old.items()}
+    return fields_diff({path: value for path, value in old.items() if path in asked or value != new[path]}, new)
 
 
 def fields_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -148,9 +176,15 @@ REPORT_JSON_SCHEMA: dict[str, Any] = {
                 "description": "resident bytes over environment steps; null when nothing fills",
             },
             "measured": {**_MAYBE_OBJECT, "description": "rlmem.sweep/1, the newest of the target; null without one"},
+            "differs": {
+                "type": "array",
+                "items": {"type": "string"},
+                "description": "settings in which the measurement was of another run",
+            },
             "capacity": {**_MAYBE_OBJECT, "description": "peaks over the main knob; null where it cannot be turned"},
             "remedies": {"type": "array", "items": _OBJECT, "description": "each by itself, the largest saving first"},
             "environment": _OBJECT,
-        }
+        },
+        optional=("differs",),
     ),
 }

@@ -42,6 +42,10 @@ def capacity(spec: RunSpec, plan: Plan, knob: str, replan: Callable[[RunSpec], P
                 "high_bytes": top.high_bytes,
                 "limit_bytes": top.limit_bytes,
                 "verdict": other.verdict,
+                "devices": {
+                    each.device: {**{name: getattr(each, name) for name in _SIZES}, "limit_bytes": each.limit_bytes}
+                    for each in other.tops
+                },
             }
         )
     return {"knob": knob, "now": now, "rows": rows, "largest_safe": found.value, "unlimited": found.unlimited}
@@ -51,7 +55,7 @@ def capacity_words(found: Mapping[str, Any], machine: str) -> str:
     """The answer in a sentence."""
     knob, best = found["knob"], found["largest_safe"]
     if best is not None:
-        return f"The largest {knob} whose upper bound fits {machine}: {format_count(best)} (now {format_count(found['now'])})."
+        return f"The largest value of {knob} whose upper bound fits {machine}: {format_count(best)} (now {format_count(found['now'])})."
     return f"No limit on {knob} is known." if found["unlimited"] else f"No {knob} fits {machine}."
 
 

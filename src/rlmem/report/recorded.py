@@ -263,6 +263,7 @@ def _postmortem_lines(found: Mapping[str, Any] | None) -> list[str]:
         told = ", ".join(f"{row['name']} +{format_size(row['nbytes'])}" for row in found["grown"][:3])
         lines.append(f"grew in the last {duration(found['window_s'])}: {told}")
     lines += [f"would have fit: {text}" for text in found["changes"][:2]]
+    lines += [f"smaller: {text}" for text in found.get("advice", ())[: 2 - len(found["changes"][:2])]]
     return lines
 
 
@@ -277,9 +278,8 @@ def recorded_view(document: Mapping[str, Any]) -> View:
     if found:
         verdict.append((found["cause"], "bad"))
     verdict.append((f"RAM {peak_sentence(document)}", "plain"))
-    verdict += [
-        (f"{judgement['state']}: {text}", _STATE_TONES[judgement["state"]]) for text in judgement["reasons"][:1]
-    ]
+    tone = "bad" if judgement["forecast"]["fits"] is False else _STATE_TONES[judgement["state"]]
+    verdict += [(f"{judgement['state']}: {text}", tone) for text in judgement["reasons"][:1]]
     why = why_section(found) if found else None
     sections = (
         why,
@@ -312,7 +312,8 @@ def why_section(found: Mapping[str, Any]) -> Section:
     columns = (Column(title="what", right=False), Column(title="grew"), Column(title="to"), Column(title="rows"))
     tables = (Table(title=f"In the last {duration(found['window_s'])}", columns=columns, rows=rows),) if rows else ()
     items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found["changes"])
-    lines = () if items else ("No change is known that would have fit: its owners were not recorded.",)
+    items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in found.get("advice", ()))
+    lines = () if found["changes"] else ("No change is known that would have fit: its owners were not recorded.",)
     return Section(title="Why it died, and what would have fit", lines=lines, tables=tables, items=items)
 
 

@@ -101,7 +101,8 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
     tops = [peak for peak in document["peaks"] if peak["is_peak"]]
     peaks = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in tops]
-    return (*refused, *((f"{peak.device.upper()} {sentence(peak)}", VERDICT_TONE[judge(peak)]) for peak in peaks))
+    said = [(f"{peak.device.upper()} {sentence(peak)}", VERDICT_TONE[judge(peak)]) for peak in peaks]
+    return (*refused, *sorted(said, key=lambda line: ("bad", "warn", "good").index(line[1])))
 
 
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:

@@ -219,7 +219,8 @@ def status_text(frame: Frame) -> str:
         parts.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
     if moment.pressure is not None:
         parts.append(f"pressure {moment.pressure:.1%}".replace("%", " %"))
-    parts.append(f"{moment.processes} processes, {moment.threads} threads")
+    counts = ((moment.processes, "process", "processes"), (moment.threads, "thread", "threads"))
+    parts.append(", ".join(f"{count} {one if count == 1 else many}" for count, one, many in counts))
     return " · ".join(parts)
 
 

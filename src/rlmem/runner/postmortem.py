@@ -131,7 +131,10 @@ class PostMortem:
     limit_name: str = ""
     window_s: float = 0.0
     grown: tuple[Grown, ...] = ()
+    #: Changes under which it would have fit.
     changes: tuple[str, ...] = ()
+    #: What else makes it smaller, whether or not that is enough.
+    advice: tuple[str, ...] = ()
 
 
 def find_cause(
@@ -197,7 +200,7 @@ def examine(found: PostMortem, moments: Sequence[Moment], advice: Sequence[str] 
     window, grown = what_grew(moments)
     # Stores are counted in resident RAM, which is neither what a GPU has nor what a ulimit counts.
     other = found.kind == "cuda-oom" or found.limit_name.startswith("RLIMIT")
-    changes = (*fitting_changes(moments, None if other else found.limit_bytes), *advice)
+    changes = tuple(fitting_changes(moments, None if other else found.limit_bytes))
     return PostMortem(
         kind=found.kind,
         cause=found.cause,
@@ -206,6 +209,7 @@ def examine(found: PostMortem, moments: Sequence[Moment], advice: Sequence[str] 
         window_s=window,
         grown=grown,
         changes=changes,
+        advice=tuple(advice),
     )
 
 

@@ -19,10 +19,11 @@ from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Holding, Progress
 from rlmem.measure import attach
 from rlmem.moments import Moment
+from rlmem.plan import Budget
 from rlmem.runner.acting import Response
 from rlmem.runner.foreground import Foreground
 from rlmem.runner.foretold import Foretold
-from rlmem.runner.guarding import Alarm, Guard, Policy
+from rlmem.runner.guarding import Alarm, Guard, Load, Policy, ram_load
 from rlmem.runner.postmortem import (
     Death,
     Places,
@@ -136,12 +137,14 @@ class Watching:
         self._session.watch.ask_now()
 
 
-def planners_advice(pid: int) -> tuple[str, ...]:
-    """What the planner's rules would change in the run that a process has, largest saving first."""
+def planners_advice(pid: int, limit: Load | None) -> tuple[str, ...]:
+    """What the planner's rules would change in the run that a process has under its limit, largest saving first."""
     from rlmem.measure.explain import explain_process
     from rlmem.trace.advice import findings_for
 
-    savings = [(each.saves_bytes or 0, each.remedy) for each in findings_for(explain_process(pid)) if each.remedy]
+    budget = Budget(name=limit.name, ram_bytes=limit.limit, ram_source=limit.name) if limit else None
+    found = findings_for(explain_process(pid), budget)
+    savings = [(each.saves_bytes or 0, each.remedy) for each in found if each.remedy]
     saving = sorted((each for each in savings if each[0]), reverse=True)
     return tuple(f"{remedy} (saves {format_size(nbytes)})" for nbytes, remedy in saving[:3])
 
@@ -161,7 +164,7 @@ class Supervision:
         say: Callable[[str], None],
         recorder: Recorder | None = None,
         interval_s: float = 1.0,
-        advise: Callable[[int], Sequence[str]] = planners_advice,
+        advise: Callable[[int, Load | None], Sequence[str]] = planners_advice,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.timeline = Timeline()
@@ -346,7 +349,8 @@ class Supervision:
         """In a thread: it may take seconds."""
         for pid in self._process.tree.pids:
             with suppress(Exception):  # advice is an extra
-                self._advice = self._advice or tuple(self._advise(pid))
+                limit = ram_load(self._policy, self._moment) if self._moment else None
+                self._advice = self._advice or tuple(self._advise(pid, limit))
 
     def _growth(self) -> str:
         window, grown = what_grew(self.timeline.moments)

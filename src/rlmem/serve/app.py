@@ -21,6 +21,7 @@ from rlmem.serve.live_page import no_token
 from rlmem.serve.planning import NotTriedError
 from rlmem.serve.settings import Settings
 from rlmem.serve.shell import fragment, page, problem
+from rlmem.serve.state import LINK
 from rlmem.version import __version__
 
 #: Every file there is, and where it lies; nothing else is looked for on disk.
@@ -94,10 +95,19 @@ def _answer(status: int) -> Callable[[Request, Any], Response]:
     """An error as JSON for the API, as a fragment for a part of a page, as a page otherwise."""
 
     def answer(request: Request, error: Exception) -> Response:
-        words = clean(str(error) if status < 500 else f"a mistake of ours: {type(error).__name__}: {error}")
+        words = clean(
+            str(error).removeprefix(f"{LINK}: ")
+            if status < 500
+            else f"a mistake of ours: {type(error).__name__}: {error}"
+        )
         if request.url.path.startswith("/api/"):
             return JSONResponse({"error": words}, status_code=status)
         if request.headers.get("hx-request"):
+            if request.url.path == "/planner/picture":  # no verdict of a run that cannot be
+                answered = element(
+                    "section", {"id": "verdict", "aria-label": "Verdict", "hx-swap-oob": "true"}, problem(words)
+                )
+                return HTMLResponse(fragment(answered), headers={"x-rlmem-status": str(status)})
             # htmx shows what comes with 200 only; the picture then says what is wrong with the knob.
             return HTMLResponse(fragment(problem(words)), headers={"x-rlmem-status": str(status)})
         back = {"href": "/", "class": "button"}
@@ -122,6 +132,7 @@ def _no_token(settings: Settings) -> Callable[[Request, Any], Response]:
         if not request.headers.get("hx-request"):
             return refuse(request, error)
         headers = {"x-rlmem-status": "403", "HX-Retarget": "#main", "HX-Reswap": "innerHTML"}
-        return HTMLResponse(fragment(no_token(settings.url)), headers=headers)
+        title = element("h1", {}, "This browser may look, and not act")
+        return HTMLResponse(fragment(title, no_token(settings.url)), headers=headers)
 
     return answer

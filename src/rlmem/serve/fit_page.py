@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 from rlmem.plan import sentence
 from rlmem.remedies.base import Fit, Step
 from rlmem.report.fit import step_document
-from rlmem.report.full import fields_diff
+from rlmem.report.full import step_diff
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.report_page import remedy
 from rlmem.serve.planning import Planned
@@ -46,9 +46,11 @@ def fit_steps(planned: Planned, fit: Fit) -> list[Child]:
         "no": "No steps make it fit; these come closest." if count else "No step that is known helps.",
     }[fit.status]
     rows: list[Child] = []
+    asked = planned.subject.asked
     for number, step in enumerate(fit.end.steps, 1):
         state = state.having({path: value_text(path, value) for path, value in step.change.values.items()})
-        rows.append(_step(number, step, state))
+        rows.append(_step(number, step, state, step_diff(step, asked)))
+        asked = asked.having(step.change.values, step.remedy.name)
     whole = (
         element("a", {"class": "button", "href": f"/?{state.query}&_fit=1", **_swap(state)}, f"Apply all {count}")
         if count > 1
@@ -74,16 +76,17 @@ def _swap(state: State) -> dict[str, str]:
     }
 
 
-def _step(number: int, step: Step, state: State) -> Element:
-    document = step_document(step)
-    old = {path: value for path, value in step.old.items() if value is not None}
+def _step(number: int, step: Step, state: State, diff: str) -> Element:
     shown = {
-        **document,
-        "diff": fields_diff(old, step.change.values),
+        **step_document(step),
+        "diff": diff,
         "after": [f"{top.device.upper()} {sentence(top)}" for top in step.after.tops],
     }
-    before, after = step.before.deciding, step.after.deciding
-    words = f"{format_size(before.expected_bytes)} → {format_size(after.expected_bytes)}"
+    words = ", ".join(
+        f"{top.device.upper()} {format_size(top.expected_bytes)} → {format_size(after.expected_bytes)}"
+        for top in step.before.tops
+        if (after := step.after.top(top.device)) and after.expected_bytes != top.expected_bytes
+    )
     label = "Apply this step" if number == 1 else f"Apply steps 1 to {number}"
     return element(
         "li",

@@ -156,9 +156,8 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     if frame is None:
         return moving(watched.pid, warn, watched.number, [element("p", {}, watched.end or "Looking …")])
     judgement, moment = frame.judgement, frame.moment
-    lines: list[tuple[str, str]] = [
-        (f"{judgement.state}: {reason}", TONES[judgement.state]) for reason in judgement.reasons
-    ]
+    tone = "bad" if judgement.forecast.fits is False else TONES[judgement.state]
+    lines: list[tuple[str, str]] = [(f"{judgement.state}: {reason}", tone) for reason in judgement.reasons]
     warning = thresholds.warning(moment)
     if warning:
         lines.insert(0, (warning, "warn"))

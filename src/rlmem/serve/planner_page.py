@@ -16,7 +16,7 @@ from rlmem.report.html.report_page import findings
 from rlmem.report.outlook import growth
 from rlmem.serve.fit_page import fit_offer
 from rlmem.serve.knobs import Knob
-from rlmem.serve.planning import Planned, as_command, as_python, as_yaml
+from rlmem.serve.planning import SAVED, Planned, as_command, as_python, as_yaml
 from rlmem.serve.shell import choices
 from rlmem.serve.state import LARGEST_CONFIG, State, packed
 from rlmem.serve.zoo import Job
@@ -241,7 +241,7 @@ def more_picture(planned: Planned) -> list[Child]:
 def take_away(planned: Planned, *, again: bool = False) -> Element:
     """The same plan as a link, a command, Python, a run file, a report."""
     texts = (
-        ("Command", shlex.join(as_command(planned.state))),
+        ("Command", (SAVED if planned.state.config else "") + shlex.join(as_command(planned.state))),
         ("Python", as_python(planned.state)),
         ("YAML", as_yaml(planned)),
     )

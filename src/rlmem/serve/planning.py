@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import threading
 import time
 from collections import OrderedDict
@@ -23,7 +22,7 @@ from rlmem.report.document import plan_document
 from rlmem.rules import BREAKING, find
 from rlmem.rules.base import Context
 from rlmem.serve.knobs import Knob, knobs, shown
-from rlmem.serve.state import State, changed, value_text
+from rlmem.serve.state import LINK, State, changed, value_text
 from rlmem.serve.turns import PatientPlanner, Turns
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
@@ -133,7 +132,7 @@ class Planning:
         source = self._source(state)
         own = resolve(source)
         state = canonical(state, source, own)
-        subject = described(planner, source.having(changed(state.sets), "the link"), findings=findings)
+        subject = described(planner, source.having(changed(state.sets), LINK), findings=findings)
         return Planned(state=state, subject=subject, own=own, document=plan_document(subject.plan))
 
     def _source(self, state: State) -> RunSpec:
@@ -164,7 +163,7 @@ def _changed(subject: Subject, state: State, *, findings: bool) -> Subject:
     """A run that a dry run met, turned: the closed form of the changed run, moved by what the dry run saw beyond it."""
     if subject.replan is None:
         raise AnalysisError(f"{state.target} can only be planned as it is: its loop is its own")
-    asked = subject.asked.having(changed(state.sets), "the link")
+    asked = subject.asked.having(changed(state.sets), LINK)
     plan = subject.replan(asked)
     try:
         context = Context(plan=plan, asked=asked, replan=subject.replan)
@@ -180,15 +179,19 @@ def canonical(state: State, source: RunSpec, own: RunSpec) -> State:
 
     A value that is the run's own stays where another change would move it: stores have dtypes of their own.
     """
-    checked = own.having(changed(state.sets), "the link")
+    checked = own.having(changed(state.sets), LINK)
     values = {path: checked.get(path) for path in state.sets}
     asked = {path: state.sets[path] if value is None else value_text(path, value) for path, value in values.items()}
     kept: set[str] = set()
     now = own
     while lost := {path for path, text in asked.items() if path not in kept and text != shown(path, now)}:
         kept |= lost
-        now = resolve(source.having({path: values[path] for path in kept}, "the link"))
+        now = resolve(source.having({path: values[path] for path in kept}, LINK))
     return replace(state, sets={path: text for path, text in asked.items() if path in kept})
+
+
+#: Above a text that names the description as a file.
+SAVED = "# with the YAML saved as run.yaml\n"
 
 
 # -- to take away -------------------------------------------------------------------------------------------------------
@@ -210,12 +213,16 @@ def as_python(state: State) -> str:
     limits = ", ".join(
         f"{name}={getattr(state, name)!r}" for name in ("ram", "vram", "machine") if getattr(state, name)
     )
-    if state.target.startswith(ZOO) and not state.config:
-        return f"# an RL Zoo entry is planned by running a little of it:\n# {shlex.join(as_command(state))}\n"
+    if state.target.startswith(ZOO) and not state.config:  # it is planned by running a little of it
+        return (
+            "import json, subprocess\n\n"
+            f"plan = json.loads(subprocess.run({[*as_command(state), '--json']!r}, stdout=subprocess.PIPE).stdout)\n"
+            'print(plan["verdict"], plan["summary"])\n'
+        )
     sets = [] if state.config else [f"{path}={text}" for path, text in state.sets.items()]
     target = "run.yaml" if state.config else state.target
     changes = f", {sets!r}" if sets else ""
-    return (
+    return (SAVED if state.config else "") + (
         "from rlmem import Planner, load, make_budget\n\n"
         f"plan = Planner(make_budget({limits})).plan(load({target!r}{changes}))\n"
         "print(plan.verdict, plan.deciding.expected_bytes)\n"
@@ -227,10 +234,12 @@ def as_yaml(planned: Planned) -> str:
     state = planned.state
     if not state.config and state.target in PRESETS:
         spec, head = (
-            RunSpec().having(changed(state.sets), "the link"),
+            RunSpec().having(changed(state.sets), LINK),
             ["schema: rlmem.run/1", f"extends: {state.target}"],
         )
     else:
         spec, head = planned.subject.asked, ["schema: rlmem.run/1"]
+        if state.target.startswith(ZOO) and not state.config:
+            head.insert(0, "# the closed form of this entry, without what its dry run saw beyond it")
     body = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in spec.to_dict().items()]
     return "\n".join([*head, *body]) + "\n"

@@ -23,6 +23,8 @@ LARGEST_CONFIG = 256 << 10
 #: Of an address, in characters; browsers and servers take more, mail programs do not.
 LONGEST_LINK = 32_000
 DEFAULT_TARGET = "pidog-sac"
+#: Where values of an address come from, in words.
+LINK = "the link"
 _OWN = ("of", "config", "ram", "vram", "machine")
 
 
@@ -117,4 +119,4 @@ def value_text(path: str, value: Any) -> str:
 
 def changed(sets: Mapping[str, str]) -> dict[str, Any]:
     """Checked values of the changes."""
-    return dict(parse_set(f"{path}={text}", "the link") for path, text in sets.items())
+    return dict(parse_set(f"{path}={text}", LINK) for path, text in sets.items())

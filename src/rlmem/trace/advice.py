@@ -31,21 +31,21 @@ class Advice:
     returns_bytes: int | None = None
 
 
-def advise(found: Explanation, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
+def advise(found: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
     """What the rules say of the model a process trains; nothing when there is none they know."""
     try:
         facts = attach.ask(found.pid, {"ask": "describe"}, timeout_s=timeout_s)
     except RlmemError:
         return ()
-    return advise_on(found, facts)
+    return advise_on(found, facts, budget)
 
 
-def advise_on(found: Explanation, facts: Mapping[str, Any]) -> tuple[Advice, ...]:
-    """The same, of facts already had."""
+def advise_on(found: Explanation, facts: Mapping[str, Any], budget: Budget | None = None) -> tuple[Advice, ...]:
+    """The same, of facts already had; without a budget against what the process may reach."""
     if not facts.get("model"):
         return ()
     spec = from_facts(facts["model"]["algorithm"], facts)
-    planner = Planner(process_budget(found))
+    planner = Planner(budget or process_budget(found))
     try:
         plan = planner.plan(spec)
     except RlmemError:
@@ -56,9 +56,9 @@ def advise_on(found: Explanation, facts: Mapping[str, Any]) -> tuple[Advice, ...
     )
 
 
-def findings_for(found: Explanation) -> tuple[Finding, ...]:
+def findings_for(found: Explanation, budget: Budget | None = None) -> tuple[Finding, ...]:
     """The findings alone, with what they save at the peak."""
-    return tuple(advice.finding for advice in advise(found))
+    return tuple(advice.finding for advice in advise(found, budget))
 
 
 def process_budget(found: Explanation) -> Budget:

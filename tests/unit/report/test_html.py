@@ -124,7 +124,7 @@ def test_what_could_not_be_planned_changed_says_so() -> None:
     document = {**report("pidog-sac"), "capacity": None, "remedies": [], "growth": None}
     words = "".join(Reader(render_html(document)).words)
     assert "could only be planned as it is" in words
-    assert "No remedy makes the peak smaller" in words
+    assert "Nothing makes the peak smaller" in words
 
 
 def moments(count: int, **more: Any) -> list[dict[str, Any]]:
@@ -236,3 +236,42 @@ def test_the_data_of_a_report_has_a_schema_and_can_be_shown_again(
     path.write_text(json.dumps({**data, "remedies": None}), encoding="utf-8")
     assert rlmem(["show", str(path)]) == 2
     assert "remedies" in capsys.readouterr().err
+
+
+def test_the_device_that_does_not_fit_stands_in_the_headline() -> None:
+    page = render_html(report("pyboy-ppo", ram="30GB", vram="4GB"))
+    first, second = re.findall(r'<p class="tone (\w+)"><i[^>]*>.</i>(\w+) ', page)[:2]
+    assert (first, second) == (("bad", "VRAM"), ("good", "RAM"))
+
+
+def test_what_is_still_to_come_is_no_more_than_was_reserved() -> None:
+    from rlmem.report.html.curve_parts import growth
+
+    document = report("drone-swarm", "storage=plain", ram="1000GB")
+    found = document["growth"]
+    (area,) = (each for each in growth(found).iter("path") if each.get("class") == "area to-come")
+    heights = [1000 - float(pair.split()[1]) for pair in (area.get("d") or "").strip("MZ").split("L")]
+    count = len(found["rows"])
+    upper, lower = heights[:count], heights[count:][::-1]
+    high = max(row["high_bytes"] for row in found["rows"]) * 1.15
+    reserved = max(top - bottom for top, bottom in zip(upper, lower, strict=True)) / 1000
+    assert reserved * high == pytest.approx(found["store_bytes"], rel=0.02)
+
+
+@pytest.mark.parametrize("path", ["train.py", "-"])
+def test_a_report_is_not_written_over_its_target(
+    path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("train.py").write_text("print(1)\n")
+    assert rlmem(["plan", "./train.py", "--html", path]) == 2
+    assert "--html" in capsys.readouterr().err
+    assert Path("train.py").read_text() == "print(1)\n"
+    assert not Path("-").exists()
+
+
+def test_a_recorded_run_is_made_again_with_the_limits_it_had() -> None:
+    policy = {"max_ram_bytes": 1_200_000_000, "max_vram_bytes": None, "max_threads": None, "action": "stop"}
+    document = recorded_document({"target": "t", "command": ["python", "t.py"], "policy": policy}, moments(3))
+    words = "".join(Reader(render_html(recorded_report(document))).words)
+    assert "rlmem run --max-ram 1200000000B --on-pressure stop -- python t.py" in words

@@ -124,3 +124,43 @@ def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
     assert document["measured"]["target"] == "pidog-sac"
     assert document["measured"]["rows"][0]["measured_bytes"] == GIB
     assert report_document(subject, target="pidog-td3", command=[])["measured"] is None
+
+
+def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
+    header = {"axes": [{"name": "n_envs", "values": [1, 2]}], "repeat": 1, "options": {"sets": ["buffer_size=1000"]}}
+    with open_store(write=True) as store:
+        run = store.begin("measure", "pidog-sac", document=header)
+        store.finish(run.id, "ok", header)
+    planner = Planner(make_budget(ram="10GB"))
+    other = report_document(described(planner, load("pidog-sac", ["n_envs=7"])), target="pidog-sac", command=[])
+    assert other["differs"] == ["buffer_size 1000 (here 400000)"]  # n_envs was varied
+    same = described(planner, load("pidog-sac", ["buffer_size=1000"]))
+    assert report_document(same, target="pidog-sac", command=[])["differs"] == []
+
+
+@pytest.mark.parametrize(
+    ("target", "limits"), [("drone-swarm", {"ram": "4GB"}), ("pyboy-ppo", {"ram": "6GB", "vram": "6GB"})]
+)
+def test_the_diff_of_a_remedy_is_all_that_it_takes(target: str, limits: dict[str, str]) -> None:
+    planner = Planner(make_budget(**limits))
+    subject = described(planner, load(target))
+    for row in remedies(subject):
+        added = [line[2:].replace(": ", "=", 1) for line in row["diff"].splitlines() if line.startswith("+ ")]
+        after = planner.plan(load(target, [text.replace("True", "true").replace("None", "none") for text in added]))
+        before = {top.device: top.expected_bytes for top in subject.plan.tops}
+        saved = {top.device: before[top.device] - top.expected_bytes for top in after.tops}
+        assert saved == {device: row["saves_bytes"][device] for device in saved}, row["name"]
+
+
+def test_remedies_are_ranked_on_the_device_that_decides_and_then_by_what_they_save_elsewhere() -> None:
+    found = remedies(described(Planner(make_budget(ram="30GB", vram="6GB")), load("pyboy-ppo")))
+    saved = [(row["saves_bytes"].get("vram", 0), row["saves_bytes"]["ram"]) for row in found]
+    assert saved == sorted(saved, reverse=True)
+
+
+def test_capacity_keeps_devices_apart() -> None:
+    found = capacity_of(described(Planner(make_budget(ram="30GB", vram="8GB")), load("pyboy-ppo")))
+    assert found is not None
+    for row in found["rows"]:
+        assert set(row["devices"]) == {"ram", "vram"}
+        assert row["devices"][row["device"]]["expected_bytes"] == row["expected_bytes"]

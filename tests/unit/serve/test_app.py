@@ -257,7 +257,8 @@ def test_a_wrong_address_gets_a_sentence_as_page_part_and_json(client: TestClien
     assert 'role="alert"' in page.text
     part = client.get(f"/planner/picture?{query}", headers={"hx-request": "true"})
     assert part.status_code == 200
-    assert part.text.startswith('<div class="problem"')
+    assert part.text.startswith('<section id="verdict"')  # no verdict of a run that cannot be
+    assert part.text.count('role="alert"') == 1
     answer = client.get(f"/api/plan?{query}")
     assert answer.status_code == 400
     assert answer.json()["error"]

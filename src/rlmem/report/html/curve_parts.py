@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, Mark, draw, legend
-from rlmem.report.html.markup import element
+from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale, count_ticks
 from rlmem.report.outlook import capacity_table, capacity_words
 from rlmem.units import format_count, format_size
@@ -47,7 +47,10 @@ def growth(found: Mapping[str, Any] | None) -> Element:
         marks.append(
             Mark(at=(found["over_limit_at"], limit), label=f"step {format_count(found['over_limit_at'])}", look="bad")
         )
-    ceiling = tuple((row["step"], float(max(found["full_bytes"], row["expected_bytes"]))) for row in rows)
+    store = found["store_bytes"]
+    ceiling = tuple(
+        (row["step"], row["expected_bytes"] + store * (1 - min(1.0, row["step"] / max(full, 1)))) for row in rows
+    )
     top = HEADROOM * max(row["high_bytes"] for row in rows)
     shown_limit = limit if limit and limit <= 3 * top else None
     chart = Chart(
@@ -74,30 +77,48 @@ def capacity(found: Mapping[str, Any] | None, machine: str) -> Element:
     title, name = "How far can it be turned", "capacity"
     if found is None or len(found["rows"]) < 2:
         return parts.section(title, element("p", {}, "This run could only be planned as it is."), name=name)
-    knob, rows, best = found["knob"], found["rows"], found["largest_safe"]
     words = capacity_words(found, machine)
-    values = [row["value"] for row in rows]
-    last = max(values)
+    devices = list(dict.fromkeys((_now(found)["device"], *_now(found)["devices"])))
+    charts: list[Child] = []
+    for device in devices:
+        charts += [element("h3", {}, device.upper())] if len(devices) > 1 else []
+        charts += _capacity_chart(found, device, words)
+    table = parts.table(capacity_table(found, machine), caption=f"Peak by {found['knob']}")
+    return parts.section(title, element("p", {}, words), charts, parts.unfold("The numbers", table), name=name)
+
+
+def _now(found: Mapping[str, Any]) -> Mapping[str, Any]:
+    row: Mapping[str, Any] = next(row for row in found["rows"] if row["value"] == found["now"])
+    return row
+
+
+def _capacity_chart(found: Mapping[str, Any], device: str, words: str) -> list[Child]:
+    """The peak of one device over the knob, under its limit."""
+    rows = [(row["value"], row["devices"][device]) for row in found["rows"] if device in row["devices"]]
     low, expected, high = (
-        tuple((row["value"], row[key]) for row in rows) for key in ("low_bytes", "expected_bytes", "high_bytes")
+        tuple((value, sizes[key]) for value, sizes in rows) for key in ("low_bytes", "expected_bytes", "high_bytes")
     )
-    limit = rows[0]["limit_bytes"]
-    top = HEADROOM * max(row["high_bytes"] for row in rows)
+    last = rows[-1][0]
+    limit = rows[0][1]["limit_bytes"]
+    top = HEADROOM * max(size for _, size in high)
     shown_limit = limit if limit and limit <= 3 * top else None
-    here = next(row for row in rows if row["value"] == found["now"])
-    marks = [Mark(at=(found["now"], here["expected_bytes"]), label=f"now: {format_count(found['now'])}")]
-    if best is not None and best <= last and shown_limit:
-        marks.append(Mark(at=(best, shown_limit), label=f"largest: {format_count(best)}", look="good", below=True))
+    now, best = found["now"], found["largest_safe"]
+    marks = [Mark(at=(now, dict(expected)[now]), label=f"now: {format_count(now)}", below=True)]
+    at_best = next((row for row in found["rows"] if row["value"] == best), None)
+    if at_best and at_best["device"] == device and shown_limit and best != now:
+        is_right = best > 0.7 * last  # there the limit has its own label above the line
+        label = f"largest: {format_count(best)}"
+        marks.append(Mark(at=(best, shown_limit), label=label, look="good", below=is_right))
     chart = Chart(
-        label=words,
+        label=f"{device.upper()}: {words}",
         x=Scale(low=0, high=last),
         x_ticks=count_ticks(0, last),
-        x_label=knob,
+        x_label=found["knob"],
         high=max(top, HEADROOM * shown_limit if shown_limit else 0),
         areas=(Area(look="range", lower=low, upper=high, title="range"),),
         lines=(Line(look="total", points=expected),),
         levels=(Level(at=shown_limit, label=f"limit {format_size(shown_limit)}"),) if shown_limit else (),
         marks=tuple(marks),
     )
-    numbers = parts.unfold("The numbers", parts.table(capacity_table(found, machine), caption=f"Peak by {knob}"))
-    return parts.section(title, element("p", {}, words), draw(chart), numbers, name=name)
+    far = f"The limit, {format_size(limit)}, is far above." if limit and not shown_limit else ""
+    return [draw(chart), element("p", {"class": "note"}, far) if far else None]

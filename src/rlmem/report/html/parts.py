@@ -83,21 +83,19 @@ def _looks(right: bool, strong: bool) -> str | None:
 
 def items(found: Iterable[Item]) -> Element:
     """Findings as a list."""
+    return element("ul", {"class": "items"}, (item(each) for each in found))
+
+
+def item(found: Item) -> Element:
+    """One of a list."""
     return element(
-        "ul",
-        {"class": "items"},
-        (
-            element(
-                "li",
-                {"class": f"tone {item.tone}"},
-                element("b", {}, item.lead),
-                " ",
-                said(item.text),
-                element("span", {"class": "saves"}, item.saves) if item.saves else None,
-                [element("p", {}, said(line)) for line in item.more],
-            )
-            for item in found
-        ),
+        "li",
+        {"class": f"tone {found.tone}"},
+        element("b", {}, found.lead),
+        " ",
+        said(found.text),
+        element("span", {"class": "saves"}, found.saves) if found.saves else None,
+        [element("p", {}, said(line)) for line in found.more],
     )
 
 

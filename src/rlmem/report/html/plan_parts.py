@@ -218,19 +218,20 @@ def processes(plan: Mapping[str, Any]) -> Element:
 
 def certainty(plan: Mapping[str, Any]) -> Element:
     """How much of the peak is arithmetic, and how much is not."""
-    top = next(peak for peak in plan["peaks"] if peak["is_peak"])
-    held = _held(plan, top["device"], top["phase"])
-    total = max(sum(entry["nbytes"] for entry in held), 1)
-    sums = {basis: sum(entry["nbytes"] for entry in held if entry["basis"] == basis) for basis in _BASES}
-    rows = tuple(
-        (_BASES[basis], format_size(size), f"{100 * size / total:.1f} %") for basis, size in sums.items() if size
-    )
-    columns = (Column(title="the peak rests on", right=False), Column(title="size"), Column(title="share"))
-    spread = top["high_bytes"] - top["low_bytes"]
-    words = f"The range is {format_size(spread)} wide, {100 * spread / max(top['expected_bytes'], 1):.1f} % of the peak. A prediction has no unexplained share; what it does not model is listed in docs/model.md."
-    return parts.section(
-        "What is not certain",
-        element("p", {}, words),
-        parts.table(Table(title="", columns=columns, rows=rows), caption="What the peak rests on"),
-        name="unexplained",
-    )
+    bases = {**_BASES, **({"measured": "measured in the dry run"} if plan["method"] == "dry run" else {})}
+    shown: list[Child] = []
+    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
+        device = top["device"].upper()
+        held = _held(plan, top["device"], top["phase"])
+        total = max(sum(entry["nbytes"] for entry in held), 1)
+        sums = {basis: sum(entry["nbytes"] for entry in held if entry["basis"] == basis) for basis in bases}
+        rows = tuple(
+            (bases[basis], format_size(size), f"{100 * size / total:.1f} %") for basis, size in sums.items() if size
+        )
+        columns = (Column(title="rests on", right=False), Column(title="size"), Column(title="share"))
+        spread = top["high_bytes"] - top["low_bytes"]
+        wide = f"{device}: the range is {format_size(spread)} wide, {100 * spread / max(top['expected_bytes'], 1):.1f} % of the peak."
+        table = Table(title="", columns=columns, rows=rows)
+        shown += [element("p", {}, wide), parts.table(table, caption=f"What the peak of {device} rests on")]
+    note = "A prediction has no unexplained share; what it does not model is listed in docs/model.md."
+    return parts.section("What is not certain", shown, name="unexplained", note=note)

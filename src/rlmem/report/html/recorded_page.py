@@ -120,7 +120,7 @@ def _timeline(document: Mapping[str, Any]) -> Element:
         foretold=foretold_curve(document),
     )
     rows = tuple(
-        (row["phase"] or "not told", format_size(row["peak_bytes"]), duration(row["at_s"]))
+        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), duration(row["at_s"]))
         for row in document["phases"]
     )
     columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))
@@ -219,14 +219,30 @@ def _unexplained(document: Mapping[str, Any]) -> Element:
     return parts.section("What is not explained", element("p", {}, parts.said(words)), name="unexplained")
 
 
+def _guard(policy: Mapping[str, Any]) -> list[str]:
+    """The limits that were asked for, as options."""
+    sizes = [("--max-ram", policy.get("max_ram_bytes")), ("--max-vram", policy.get("max_vram_bytes"))]
+    words = [word for option, nbytes in sizes if nbytes for word in (option, f"{nbytes}B")]
+    words += ["--max-threads", str(policy["max_threads"])] if policy.get("max_threads") else []
+    return words + (["--on-pressure", policy["action"]] if words and policy.get("action") else [])
+
+
+def _limit(peak: Mapping[str, Any]) -> str:
+    size = f"{format_size(peak['limit_bytes'])}, " if peak["limit_bytes"] else ""
+    return f"{size}{peak['limit_name']}".rstrip(", ")
+
+
 def _environment(document: Mapping[str, Any]) -> Element:
     versions = {**document.get("versions", {}), "rlmem": document["rlmem"]}
     rows = [
         ("command", element("code", {}, shlex.join(document["command"]))),
-        ("made again by", element("code", {}, shlex.join(["rlmem", "run", "--", *document["command"]]))),
+        (
+            "made again by",
+            element("code", {}, shlex.join(["rlmem", "run", *_guard(document["policy"]), "--", *document["command"]])),
+        ),
         ("started", document["started"]),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("machine", machine_words(document["machine"])),
-        ("limit", document["peak"]["limit_name"]),
+        ("limit", _limit(document["peak"])),
     ]
     return parts.section("Environment", parts.facts(rows), name="environment")

@@ -7,10 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.report.full import fields_diff
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.sweep_view import points_table
 from rlmem.report.view import Column, Table, finding_items
+from rlmem.sources.config import flatten
 from rlmem.units import format_size
 
 _KINDS = {
@@ -28,7 +30,7 @@ def report_sections(document: Mapping[str, Any]) -> list[Element]:
         plan_parts.components(plan),
         plan_parts.phases(plan),
         curve_parts.growth(document["growth"]),
-        measured(document["measured"], plan["target"]["name"]),
+        measured(document["measured"], plan["target"]["name"], document.get("differs", ())),
         curve_parts.capacity(document["capacity"], plan["machine"]["name"]),
         findings(plan, document["remedies"]),
         plan_parts.processes(plan),
@@ -43,15 +45,17 @@ def report_title(document: Mapping[str, Any]) -> tuple[str, str]:
     return str(target["name"]), str(target["about"] or "")
 
 
-def measured(found: Mapping[str, Any] | None, target: str) -> Element:
-    """Predicted beside measured, where somebody has measured."""
+def measured(found: Mapping[str, Any] | None, target: str, differs: Sequence[str]) -> Element:
+    """Predicted beside measured, where somebody has measured; ``differs`` are settings in which that was another run."""
     title, name = "Predicted beside measured", "measured"
     if found is None:
         words = f"Not measured yet. `rlmem measure {target}` runs it in a fresh process and keeps the truth; a report written after that shows it here."
         return parts.section(title, element("p", {}, parts.said(words)), name=name)
     note = f"rlmem measure, run {found['run']}, {found['started']}"
     shown = [row for row in found["rows"] if row["measured_bytes"] and row["predicted"]]
-    bars: list[Child] = [_pair(row) for row in shown]
+    top = max((max(row["measured_bytes"], row["predicted"]["high"]) for row in shown), default=1)
+    bars: list[Child] = [_pair(row, top) for row in shown]
+    other = f"Measured with other settings than this plan: {', '.join(differs)}." if differs else ""
     components = [
         (
             row["component"],
@@ -64,6 +68,7 @@ def measured(found: Mapping[str, Any] | None, target: str) -> Element:
     table = Table(title="", columns=columns, rows=tuple(components))
     return parts.section(
         title,
+        parts.verdict([(other, "warn")]) if other else None,
         element("div", {"class": "pairs"}, bars),
         parts.table(points_table(found), caption="Points"),
         parts.unfold("By component, at the last point", parts.table(table, caption="Components"))
@@ -74,8 +79,7 @@ def measured(found: Mapping[str, Any] | None, target: str) -> Element:
     )
 
 
-def _pair(row: Mapping[str, Any]) -> Element:
-    top = max(row["measured_bytes"], row["predicted"]["high"], 1)
+def _pair(row: Mapping[str, Any], top: int) -> Element:
     label = ", ".join(
         f"{key} {value:,}" if isinstance(value, int) else f"{key} {value}" for key, value in row["values"].items()
     )
@@ -95,16 +99,27 @@ def _pair(row: Mapping[str, Any]) -> Element:
 def findings(plan: Mapping[str, Any], remedies: Sequence[Mapping[str, Any]]) -> Element:
     """What the rules found and what would help, each ranked by what it saves."""
     ranked = sorted(plan["findings"], key=lambda finding: -(finding["saves_bytes"] or 0))
+    none = "Nothing makes the peak smaller and leaves the run its size; `rlmem fit` also looks for a smaller run."
     return parts.section(
         "Findings and remedies",
         element("h3", {}, "Remedies, by what each saves alone"),
-        remedy_list(remedies) if remedies else element("p", {}, "No remedy makes the peak smaller."),
+        remedy_list(remedies) if remedies else element("p", {}, parts.said(none)),
         element("h3", {}, "Findings"),
-        parts.items(finding_items({"findings": ranked}))
+        element("ul", {"class": "items"}, (_finding(each, plan) for each in ranked))
         if ranked
         else element("p", {}, "No rule found waste or risk."),
         name="findings",
     )
+
+
+def _finding(finding: Mapping[str, Any], plan: Mapping[str, Any]) -> Element:
+    """One finding; what it saves is that of the change it unfolds to, and of what follows from that by itself."""
+    drawn = parts.item(finding_items({"findings": [finding]})[0])
+    if finding["changes"]:
+        old = flatten(plan["target"]["spec"])
+        change = parts.code(fields_diff(old, finding["changes"]), kind="diff", label=f"change of {finding['code']}")
+        drawn.append(parts.unfold("The change", change))
+    return drawn
 
 
 def remedy_list(remedies: Sequence[Mapping[str, Any]]) -> Element:
@@ -148,7 +163,12 @@ def environment(found: Mapping[str, Any], command: Sequence[str], plan: Mapping[
         ("framework", " ".join(str(framework[key]) for key in ("name", "version") if framework.get(key))),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
         ("machine", machine_words(machine)),
-        ("limit", limits if plan["machine"]["name"] in limits else f"{plan['machine']['name']}: {limits}"),
+        (
+            "limit",
+            limits
+            if plan["machine"]["name"].startswith("--") or plan["machine"]["name"] in limits
+            else f"{plan['machine']['name']}: {limits}",
+        ),
     ]
     notes = [element("p", {"class": "note"}, parts.said(note)) for note in plan["notes"]]
     return parts.section("Environment", parts.facts(rows), notes, name="environment")

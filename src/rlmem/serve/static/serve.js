@@ -147,4 +147,12 @@
   }
   document.addEventListener("htmx:afterRequest", (event) => { if (event.detail.successful) delete document.body.dataset.lost; });
   each(document, "input[type=range]", place);
+
+  // What was turned before this could listen, or was kept by the browser over a reload, is turned now.
+  document.addEventListener("DOMContentLoaded", () => {
+    const asShown = (field) => field.options ? field.options[field.selectedIndex]?.defaultSelected : field.value === field.defaultValue;
+    each(document, "#knobs [name]:not([type=hidden])", (field) => {
+      if (!asShown(field)) field.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+  });
 })();
