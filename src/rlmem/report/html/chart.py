@@ -138,8 +138,8 @@ def _level(level: Level, y: Scale) -> Element:
 def _mark(mark: Mark, x: Scale, y: Scale) -> tuple[Element, Element]:
     share = x.share(mark.at[0])
     style = f"left:{x.percent(mark.at[0])};bottom:{y.percent(mark.at[1])}"
-    # The curves rise, so that there is room beneath and to the right of a point on them.
-    side = "left" if share > (0.85 if mark.below else 0.6) else "right"
+    # The curves rise, so that there is room beneath a point to the right, and above it to the left.
+    side = "left" if share > (0.85 if mark.below else 0.25) else "right"
     low = " low" if mark.below or y.share(mark.at[1]) > 0.85 else ""
     return (
         element("span", {"class": f"dot {mark.look}", "style": style}),
