@@ -6,6 +6,8 @@ TORCH_ARGS ?=
 BIN := $(VENV)/bin
 SITE := import site; print(site.getsitepackages()[0])
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Pictures that tests take of pages, to be looked at.
+export RLMEM_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test unit truth long lint types docs screenshots bench bench-buffers accuracy swarm-million clean
