@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export RLMEM_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit truth long lint types docs screenshots bench bench-buffers accuracy swarm-million clean
+.PHONY: help demo test unit browser truth long lint types docs screenshots bench bench-buffers accuracy swarm-million clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,6 +36,9 @@ $(VENV)/.truth: $(VENV)/.dev
 	$(BIN)/python -c '$(SITE)' > $$($(VENV)/sb3-2.7.0/bin/python -c '$(SITE)')/main.pth
 	@touch $@
 
+# Tests in the browser run by themselves: their servers and trainings are children of the test process for as long as it
+# lives, and other tests measure that process with its children.
+#
 # The browser of tests/browser, of the screenshots and of one benchmark: Debian's. Where it cannot be installed, those
 # tests are skipped and say so.
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -55,13 +58,17 @@ test: $(VENV)/.truth $(VENV)/.browser ## Set up and run everything that must pas
 	$(BIN)/ruff check src tests benchmarks accuracy docs
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long' --durations 15
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not browser' --durations 15
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser
 
 unit: $(VENV)/.dev ## Only the tests that need no torch (seconds)
-	$(BIN)/python -m pytest -q -m 'not truth and not long'
+	$(BIN)/python -m pytest -q -m 'not truth and not long and not browser'
+
+browser: $(VENV)/.truth $(VENV)/.browser ## Only the tests that drive reports and pages with a real Chromium
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser
 
 truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'truth and not long'
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'truth and not long and not browser'
 
 long: $(VENV)/.truth ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlmem.units import GIB, KIB, MIB, format_size
 
 _UNITS = (("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", GIB << 10), ("PiB", GIB << 20))
-_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1000)
+_STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
