@@ -14,7 +14,7 @@ from rlmem.units import format_size
 SMALL_SHARE = 0.002
 DOES_NOT_FIT = "MEM001"
 PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
-VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
+_VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
@@ -95,14 +95,19 @@ def _title(target: Mapping[str, Any]) -> str:
     return f"{target['name']}: {target['about']}" if target.get("about") else str(target["name"])
 
 
+def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
+    """The largest peak of each device with its tone, the worst first."""
+    tops = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in document["peaks"] if peak["is_peak"]]
+    found = [(peak, _VERDICT_TONE[judge(peak)]) for peak in tops]
+    return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
+
+
 def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """What will not work first, then one sentence per device, each with its tone."""
+    """One sentence per device, and first what would stop the run."""
     broken = [f for f in document["findings"] if f["severity"] == "error" and f["code"] != DOES_NOT_FIT]
     refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
-    tops = [peak for peak in document["peaks"] if peak["is_peak"]]
-    peaks = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in tops]
-    said = [(f"{peak.device.upper()} {sentence(peak)}", VERDICT_TONE[judge(peak)]) for peak in peaks]
-    return (*refused, *sorted(said, key=lambda line: ("bad", "warn", "good").index(line[1])))
+    said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
+    return (*refused, *said)
 
 
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rlmem.ledger import PHASES, Peak
-from rlmem.plan import judge
+from rlmem.ledger import PHASES
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, gauge, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
-from rlmem.report.view import PEAK_FIELDS, VERDICT_TONE, Column, Table, breakdown, process_table, verdict_lines
+from rlmem.report.view import Column, Table, breakdown, process_table, verdict_lines, worst_first
 from rlmem.units import format_size
 
 #: Groups of components, in the order in which they are stacked; each has a colour of its own in the style sheet.
@@ -30,21 +29,19 @@ _BASES = {
 def verdict(plan: Mapping[str, Any]) -> Element:
     """The sentences and a gauge for each device."""
     gauges = []
-    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
-        tone = VERDICT_TONE[judge(Peak(**{name: top[name] for name in PEAK_FIELDS}))]
-        label = f"{top['device'].upper()}: {format_size(top['expected_bytes'])} in {top['phase']}"
-        label += f" of {format_size(top['limit_bytes'])}" if top["limit_bytes"] else ", no limit known"
+    for top, tone in worst_first(plan):
+        device = top.device.upper()
+        label = f"{device}: {format_size(top.expected_bytes)} in {top.phase}"
+        label += f" of {format_size(top.limit_bytes)}" if top.limit_bytes else ", no limit known"
         drawn = gauge(
-            low=top["low_bytes"],
-            expected=top["expected_bytes"],
-            high=top["high_bytes"],
-            limit=top["limit_bytes"],
+            low=top.low_bytes,
+            expected=top.expected_bytes,
+            high=top.high_bytes,
+            limit=top.limit_bytes,
             tone=tone,
             label=label,
         )
-        gauges.append(
-            element("div", {"class": "device"}, element("p", {"class": "what"}, top["device"].upper()), drawn)
-        )
+        gauges.append(element("div", {"class": "device"}, element("p", {"class": "what"}, device), drawn))
     return element(
         "div", {"class": "answer", "data-verdict": plan["verdict"]}, parts.verdict(verdict_lines(plan)), gauges
     )
