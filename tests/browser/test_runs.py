@@ -91,15 +91,10 @@ def test_a_recorded_run_has_a_page_and_a_report_to_keep(
 
 
 @pytest.mark.parametrize("path", ["/runs/{}/report.html", "/planner/report.html?of=pidog-sac&ram=10GB"])
-def test_the_address_of_a_report_saves_it_or_shows_it_as_it_is(visits: Visits, stored: Stored, path: str) -> None:
-    page = visits.context().new_page()
-    address = visits.url(path.format(stored["training"]))
-    answer = page.context.request.get(address)
-    assert answer.status == 200
-    if "attachment" in answer.headers.get("content-disposition", ""):
-        return
-    page.goto(address)
-    assert page.evaluate("() => getComputedStyle(document.querySelector('section')).borderRadius") == "10px"
+def test_the_address_of_a_report_saves_it(visits: Visits, stored: Stored, path: str) -> None:
+    answer = visits.context().request.get(visits.url(path.format(stored["training"])))
+    assert (answer.status, answer.headers["content-disposition"]) == (200, "attachment")
+    assert answer.text().startswith("<!doctype html>")
 
 
 def test_a_saved_plan_has_a_page(visits: Visits, stored: Stored) -> None:

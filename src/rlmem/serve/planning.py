@@ -139,7 +139,7 @@ class Planning:
         if state.config:
             spec = parse_run(state.config, where="description", extend=read_preset)
             if not spec.values:
-                raise UsageError("the description is empty; a preset, opened with 'edit as text', is an example")
+                raise UsageError("the description is empty; 'Copy YAML' of a preset makes an example")
             return spec.filled({"name": "pasted"}, "no name given")
         if state.target not in PRESETS:
             raise UsageError(
