@@ -28,7 +28,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -39,6 +39,7 @@ from rlmem.runner.tree import Tree
 LIST_SECONDS = 0.1
 HWM_SECONDS = 0.05
 READ_SECONDS = 0.2
+SETTLED_SECONDS = 0.5
 #: A look may take a tenth of the time and a reading a sixth.
 LOOK_REST, READ_REST = 9, 5
 GROWTH = 1.01
@@ -54,6 +55,9 @@ class ProcessPeak:
     role: str
     hwm_bytes: int
     bytes_at_peak: int
+    #: Its own largest anonymous memory, and the most pages of files it had mapped (shared with whoever maps them too).
+    anonymous_bytes: int = 0
+    file_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,6 +69,8 @@ class TreePeak:
     processes: tuple[ProcessPeak, ...] = ()
     cgroup_bytes: int | None = None
     samples: int = 0
+    #: The most that lay in shared memory at a time, each page once: an object store, observations handed over.
+    shared_memory_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,17 +116,21 @@ class Reading:
     nbytes: int
     pages: Mapping[int, Pages]
     shares: Mapping[int, int]
+    files: Mapping[int, int] = field(default_factory=dict)
+    shared_memory: int = 0
 
 
 def read_tree(pids: Iterable[int], root: str = proc.PROC) -> Reading:
     """The figure of ``proc.tree_bytes``, with the RSS seen in the same walk of the pages."""
     nbytes, processes = proc.tree_parts(pids, root)
-    pages, shares = {}, {}
+    pages, shares, files, memory = {}, {}, {}, 0
     for pid, parts in processes.items():
         rss, anonymous = parts.get("Rss", 0), parts.get("Anonymous", 0)
         pages[pid] = Pages(anonymous=anonymous, shared=max(0, rss - anonymous))
         shares[pid] = parts.get("Pss", 0) + parts.get("SwapPss", 0)
-    return Reading(nbytes=nbytes, pages=pages, shares=shares)
+        files[pid] = (proc.status(pid, root) or {}).get("RssFile", 0)
+        memory += parts.get("Pss_Shmem", 0)
+    return Reading(nbytes=nbytes, pages=pages, shares=shares, files=files, shared_memory=memory)
 
 
 @dataclass(slots=True)
@@ -133,15 +143,24 @@ class Record:
     hwm: dict[int, int] = field(default_factory=dict)
     shares: Mapping[int, int] = field(default_factory=dict)
     reading: Reading | None = None
+    anonymous: dict[int, int] = field(default_factory=dict)
+    files: dict[int, int] = field(default_factory=dict)
+    shared_memory_bytes: int = 0
     _base: dict[int, Pages] = field(default_factory=dict)
     _last_hwm: dict[int, int] = field(default_factory=dict)
     _risen: dict[int, int] = field(default_factory=dict)
 
-    def look(self, pages: Mapping[int, Pages]) -> int:
-        """Note resident pages; the tree's bytes as far as they can be told from them."""
+    def look(self, pages: Mapping[int, Pages], settled: Container[int] = ()) -> int:
+        """Note resident pages; the tree's bytes as far as they can be told from them.
+
+        ``settled`` are processes that are themselves by now: between fork and exec a process looks as large as its parent.
+        """
         self.samples += 1
         rss = sum(each.rss for each in pages.values())
         self.rss_bytes = max(self.rss_bytes, rss)
+        for pid, each in pages.items():
+            if pid in settled:
+                self.anonymous[pid] = max(self.anonymous.get(pid, 0), each.anonymous)
         if self.reading is None:
             return rss
         for pid, each in pages.items():
@@ -168,6 +187,9 @@ class Record:
         for pid in set(self._risen) - set(reading.pages):  # it ended: the reading before is the nearest
             self._settle({pid: self._risen.pop(pid)})
         self.reading, self._base = reading, dict(reading.pages)
+        self.shared_memory_bytes = max(self.shared_memory_bytes, reading.shared_memory)
+        for pid, nbytes in reading.files.items():
+            self.files[pid] = max(self.files.get(pid, 0), nbytes)
         if reading.nbytes > self.peak_bytes:
             self.peak_bytes, self.shares = reading.nbytes, reading.shares
         self._settle(self._risen)
@@ -207,6 +229,7 @@ class Sampler:
         self._tree, self._cap, self._on_excess, self._period, self._root = tree, cap_bytes, on_excess, period_s, root
         self._record = Record()
         self._commands: dict[int, str] = {}
+        self._first_seen: dict[int, float] = {}
         self._begin = time.monotonic()
         self._sample = Sample(at_s=0.0, tree_bytes=0, rss_bytes=0, peak_bytes=0, processes=0)
         self._lock, self._stop, self._wanted = threading.Lock(), threading.Event(), threading.Event()
@@ -252,11 +275,14 @@ class Sampler:
                     role=role(pid, top, self._tree.parents, self._commands),
                     hwm_bytes=record.hwm[pid],
                     bytes_at_peak=record.shares.get(pid, 0),
+                    anonymous_bytes=record.anonymous.get(pid, 0),
+                    file_bytes=record.files.get(pid, 0),
                 )
                 for pid in largest
             ),
             cgroup_bytes=cgroup_bytes,
             samples=record.samples,
+            shared_memory_bytes=record.shared_memory_bytes,
         )
 
     def _watch(self) -> None:
@@ -268,8 +294,9 @@ class Sampler:
                 next_list = time.monotonic() + max(LIST_SECONDS, LOOK_REST * (time.thread_time() - cpu))
                 cpu = time.thread_time()
             pages = {pid: each for pid in self._tree.pids if (each := read_pages(pid, self._root))}
+            settled = {pid for pid in pages if now - self._first_seen.setdefault(pid, now) > SETTLED_SECONDS}
             with self._lock:
-                nbytes = self._record.look(pages)
+                nbytes = self._record.look(pages, settled)
                 if now >= next_hwm:
                     for pid in pages:
                         self._record.mark(pid, proc.peak(pid, self._root))
