@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rlmem.fields import FIELDS
 from rlmem.frameworks.stacks import STACKS, materialised
-from rlmem.model.constants import REFERENCE, TABLE
+from rlmem.model.constants import RAY_TABLE, REFERENCE, TABLE
 from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.sources import load
@@ -27,6 +27,14 @@ def constants() -> list[str]:
         where = "A" if row.where == REFERENCE else "B"
         lines.append(f"| `{row.name}` | {row.low:,} | {row.expected:,} | {row.high:,} | {row.how} | {where} |")
     return lines
+
+
+def ray() -> list[str]:
+    """Ray's and RLlib's constants, all from one machine."""
+    lines = ["| constant | low | expected | high | how |", "| --- | ---: | ---: | ---: | --- |"]
+    for row in RAY_TABLE:
+        lines.append(f"| `{row.name}` | {row.low:,} | {row.expected:,} | {row.high:,} | {row.how} |")
+    return [*lines, "", f"Measured on {RAY_TABLE[0].where}."]
 
 
 def fields() -> list[str]:
@@ -63,7 +71,7 @@ def stacks() -> list[str]:
     return lines
 
 
-TABLES = {"constants": constants, "fields": fields, "swarm": swarm, "stacks": stacks}
+TABLES = {"constants": constants, "ray": ray, "fields": fields, "swarm": swarm, "stacks": stacks}
 PAGES = ("model.md", "run-file.md", "swarm.md")
 
 

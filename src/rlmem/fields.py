@@ -48,7 +48,7 @@ def _field(
 FIELDS: tuple[Field, ...] = (
     _field("name", "text", "Short name of the run."),
     _field("about", "text", "What the run is, in a sentence."),
-    _field("framework.name", "text", "Who allocates: sb3, cleanrl, elegantrl or swarm."),
+    _field("framework.name", "text", "Who allocates: sb3, cleanrl, elegantrl, rllib or swarm."),
     _field("framework.version", "text", "Version of the framework; storage dtypes depend on it."),
     _field("algorithm", "word", "ppo, a2c, dqn, sac, td3, ddpg, qrdqn, tqc, recurrent_ppo, …"),
     _field("observation", "space", "Observation space of one agent, before frame stacking."),
@@ -184,6 +184,40 @@ FIELDS: tuple[Field, ...] = (
         "Whether a saved replay buffer is loaded, and beside what.",
         choices=("none", "into-new", "beside-live"),
     ),
+    _field("rllib.num_env_runners", "count", "EnvRunner actors; 0 collects in the driver.", minimum=0),
+    _field("rllib.num_learners", "count", "Learner actors; 0 learns in the driver.", minimum=0),
+    _field("rllib.num_aggregators", "count", "Aggregator actors in all (IMPALA, APPO).", minimum=0),
+    _field("rllib.eval_env_runners", "count", "EnvRunner actors for evaluation.", minimum=0),
+    _field("rllib.driver_cpus", "share", "Cores that the driver asks Ray for (num_cpus_for_main_process).", minimum=0),
+    _field("rllib.runner_cpus", "share", "Cores that an EnvRunner asks Ray for; unset, one.", minimum=0),
+    _field("rllib.learner_cpus", "share", "Cores that a learner asks for; unset, one, or none with a GPU.", minimum=0),
+    _field("rllib.runner_gpus", "share", "What an EnvRunner asks Ray for of a GPU.", minimum=0),
+    _field(
+        "rllib.learner_gpus", "share", "What a learner asks Ray for of a GPU; how much it needs is planned.", minimum=0
+    ),
+    _field("rllib.train_batch", "count", "Samples of one update, per learner (train_batch_size_per_learner)."),
+    _field("rllib.fragment", "count", "Steps each environment takes for one request (rollout_fragment_length)."),
+    _field("rllib.in_flight", "count", "Requests under way at once, per EnvRunner."),
+    _field("rllib.queue", "count", "Batches that wait for a learner (IMPALA, APPO).", minimum=0),
+    _field("rllib.old_batches", "count", "Batches that APPO's circular buffer keeps to use again.", minimum=0),
+    _field("rllib.complete_episodes", "flag", "EnvRunners hand over whole episodes (batch_mode)."),
+    _field("rllib.longest_episode", "count", "The longest an episode can be, where the environment says so."),
+    _field("rllib.info_bytes", "size", "A step's info as Python objects.", minimum=0),
+    _field("rllib.env_once_bytes", "size", "What the first environment of a process adds beyond every one.", minimum=0),
+    _field("rllib.parameters", "count", "Trained values of the module as a learner holds it."),
+    _field("rllib.runner_parameters", "count", "Values of the module as an EnvRunner holds it."),
+    _field("rllib.target_parameters", "count", "Values of target networks.", minimum=0),
+    _field("rllib.saved_bytes", "size", "Bytes a training forward pass keeps for its backward, per sample.", minimum=0),
+    _field("rllib.value_bytes", "size", "Bytes a value forward pass keeps, per sample.", minimum=0),
+    _field("rllib.imported_bytes", "size", "Own memory of a process that has imported the configuration."),
+    _field("rllib.file_bytes", "size", "Pages of libraries such a process maps; a node holds them once.", minimum=0),
+    _field(
+        "rllib.module_bytes",
+        "size",
+        "What building a module and a first forward pass add, parameters apart.",
+        minimum=0,
+    ),
+    _field("rllib.optimizer_bytes", "size", "What a first optimizer step adds, its state apart.", minimum=0),
     _field("settings", "settings", "Further settings of the project, by name; rlmem says which have no memory effect."),
 )
 BY_PATH = {field.path: field for field in FIELDS}
@@ -248,6 +282,17 @@ def _read_count(field: Field, value: Any) -> int:
 
 def _read_size(field: Field, value: Any) -> int:
     return parse_size(value, minimum=field.minimum)
+
+
+def _read_share(field: Field, value: Any) -> float:
+    """A plain number that need not be whole."""
+    try:
+        number = math.nan if isinstance(value, bool) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number) or number < field.minimum:
+        raise SpecError(field.path, f"expected a number such as 0.5, at least {field.minimum}, got {value!r}")
+    return number
 
 
 def _read_flag(field: Field, value: Any) -> bool:
@@ -385,6 +430,7 @@ _READERS = {
     "choice": _read_choice,
     "count": _read_count,
     "size": _read_size,
+    "share": _read_share,
     "flag": _read_flag,
     "space": _read_space,
     "texts": _read_texts,

@@ -55,6 +55,7 @@ _KINDS: dict[str, dict[str, Any]] = {
     "word": {"type": "string"},
     "count": _COUNT,
     "size": _SIZE,
+    "share": {"type": "number", "minimum": 0},
     "flag": {"type": "boolean"},
     "space": _SPACE,
     "texts": {"type": "array", "items": {"type": "string"}},

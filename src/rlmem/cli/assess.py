@@ -13,6 +13,7 @@ from rlmem.cli.common import (
     chosen_format,
     emit,
     emit_html,
+    find_run,
     html_options,
     make_planner,
     output_options,
@@ -64,11 +65,10 @@ def command(
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.full import report_document
     from rlmem.report.render import render_view
-    from rlmem.sources import load
     from rlmem.trace.subjects import described
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    spec, planner = load(target, sets), make_planner(ram, vram, machine, python)
+    spec, planner = find_run(target, sets, python), make_planner(ram, vram, machine, python)
     document = assessment_document(spec, planner)
     if html:
         subject = described(planner, spec)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, constants_for, emit, output_options, set_option
+from rlmem.cli.common import budget_options, chosen_format, constants_for, emit, find_run, output_options, set_option
 from rlmem.errors import UsageError
 
 
@@ -47,12 +47,11 @@ def command(
     from rlmem.budget import make_budget, sized_budget
     from rlmem.frameworks import resolve
     from rlmem.report.capacity import capacity_document, render_capacity
-    from rlmem.sources import load
     from rlmem.sources.overrides import parse_vary
 
     wanted = chosen_format(format_, output, as_json=as_json)
     path, values = parse_vary(vary)
-    spec = load(target, sets)
+    spec = find_run(target, sets, python)
     device = "vram" if resolve(spec).get("device") == "cuda" else "ram"
     if machines is not None:
         if ram or vram or machine:

@@ -17,6 +17,7 @@ from rlmem.errors import UsageError
 if TYPE_CHECKING:
     from rlmem.model.constants import Constants
     from rlmem.planner import Planner
+    from rlmem.spec import RunSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("text", "markdown", "json")
@@ -108,6 +109,19 @@ def make_planner(ram: str | None, vram: str | None, machine: str | None, python:
     return Planner(make_budget(ram=ram, vram=vram, machine=machine), constants_for(python))
 
 
+def find_run(target: str, sets: tuple[str, ...], python: str | None) -> RunSpec:
+    """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
+    from rlmem.sources import load
+    from rlmem.trace.rllib import describe_config, is_rllib
+
+    if not is_rllib(target):
+        return load(target, sets)
+    from rlmem.report.progress import working
+
+    with working(f"reading {target}"):
+        return describe_config(target, python, sets)[0]
+
+
 def constants_for(python: str | None) -> Constants:
     """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
     from rlmem.measure.calibration import read_calibration
@@ -118,6 +132,18 @@ def constants_for(python: str | None) -> Constants:
     if found is None:
         raise UsageError(f"--python {python}: no such interpreter")
     return read_calibration(found)
+
+
+def read_share(text: str, option: str) -> float:
+    """A share given with an option, such as 10% or 0.1."""
+    number, percent, rest = text.strip().partition("%")
+    try:
+        value = float(number) / (100 if percent else 1)
+    except ValueError:
+        raise UsageError(f"{option} {text!r} is not a share; write it like 10% or 0.1") from None
+    if rest.strip() or not 0 <= value < 1:
+        raise UsageError(f"{option} {text!r}: at least 0 and below 100%, such as 10%")
+    return value
 
 
 def chosen_format(format_: str | None, output: Path | None, *, as_json: bool) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
+from rlmem.cli.common import budget_options, chosen_format, emit, find_run, make_planner, output_options, set_option
 from rlmem.cli.saved import is_run
 from rlmem.errors import UsageError
 
@@ -64,10 +64,9 @@ def command(
 def _side(target: str, sets: tuple[str, ...], limits: tuple[str | None, ...]) -> dict[str, Any]:
     """The document of one side: a stored run as it is, a target planned now."""
     from rlmem.report.document import plan_document
-    from rlmem.sources import load
 
     if not is_run(target):
-        return plan_document(make_planner(*limits).plan(load(target, sets), findings=False))
+        return plan_document(make_planner(*limits).plan(find_run(target, sets, limits[3]), findings=False))
     if sets:
         raise UsageError(f"{target} is a stored run: --set cannot change it")
     from rlmem.report.saved import read_document, run_document

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import chosen_format, emit, output_options, set_option
-from rlmem.errors import SpecError, UsageError
+from rlmem.cli.common import chosen_format, emit, output_options, read_share, set_option
+from rlmem.errors import SpecError
 
 if TYPE_CHECKING:
     from rlmem.report.view import View
@@ -65,7 +65,7 @@ def command(
     from rlmem.trace.target import find_python
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    share = _share(margin)
+    share = read_share(margin, "--margin")
     found_python, _ = find_python(None, Path.cwd(), python, os.environ)
     found = read_environment(env, found_python)
     values: dict[str, Any] = {"n_envs": found["n_envs"] if found["n_envs"] > 1 else n_envs}
@@ -80,17 +80,6 @@ def command(
     document = _document(env, spec, plain, share, _compact(spec, ram, share, found_python))
     emit(render_view(document, _view, wanted, output), output)
     return 0
-
-
-def _share(text: str) -> float:
-    number, percent, rest = text.strip().partition("%")
-    try:
-        value = float(number) / (100 if percent else 1)
-    except ValueError:
-        raise UsageError(f"--margin {text!r} is not a share; write it like 10% or 0.1") from None
-    if rest.strip() or not 0 <= value < 1:
-        raise UsageError(f"--margin {text!r}: at least 0 and below 100%, such as 10%")
-    return value
 
 
 def _compact(spec: RunSpec, ram: str | None, share: float, python: str) -> Largest | None:

@@ -15,6 +15,7 @@ ADAPTERS = {
     "sb3": "rlmem.frameworks.sb3",
     "cleanrl": "rlmem.frameworks.cleanrl",
     "elegantrl": "rlmem.frameworks.elegantrl",
+    "rllib": "rlmem.frameworks.rllib",
     "swarm": "rlmem.frameworks.swarm",
 }
 #: Knobs that only one kind of algorithm has.
@@ -34,7 +35,13 @@ ON_POLICY_ONLY = (
     "rollout.flatten_copy",
 )
 #: Other spellings people use.
-ALIASES = {"stable-baselines3": "sb3", "stable_baselines3": "sb3", "sb3-contrib": "sb3", "sb3_contrib": "sb3"}
+ALIASES = {
+    "stable-baselines3": "sb3",
+    "stable_baselines3": "sb3",
+    "sb3-contrib": "sb3",
+    "sb3_contrib": "sb3",
+    "ray": "rllib",
+}
 
 
 def find_adapter(spec: RunSpec) -> Adapter:

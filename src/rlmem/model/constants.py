@@ -168,7 +168,61 @@ TABLE: tuple[Constant, ...] = (
         where=_GPU,
     ),
 )
-_BY_NAME = {constant.name: constant for constant in TABLE}
+_RAY = "2 cores, Linux 6.18, Python 3.11, numpy 2.4, torch 2.13 CPU, Ray 2.60.0"
+RAY_TABLE: tuple[Constant, ...] = tuple(
+    _row(name, low, expected, high, how, unit=unit, where=_RAY)
+    for name, low, expected, high, how, unit in (
+        ("rllib.imported", 255, 269.3, 300, "RssAnon after importing an algorithm's configuration and torch", MB),
+        ("rllib.files", 150, 165, 215, "RssFile of a process that imported RLlib and torch", MB),
+        ("rllib.module", 1.4, 1.8, 4, "RssAnon added by building a module and its first forward pass", MB),
+        ("rllib.optimizer", 66, 70, 76, "RssAnon added by a first Adam step: torch._dynamo, sympy", MB),
+        ("ray.actor", 6, 7.9, 12, "RssAnon of an EnvRunner actor beyond imports, module and episodes", MB),
+        ("ray.learner", 14, 19, 30, "RssAnon of a Learner actor beyond imports, optimizer and tensors", MB),
+        ("ray.driver", 15, 20, 30, "RssAnon of the driver beyond imports, module and learner", MB),
+        (
+            "ray.daemons",
+            330,
+            341,
+            380,
+            "RssAnon of gcs, raylet, monitor, agents and log monitor of a head node, summed",
+            MB,
+        ),
+        ("ray.binaries", 30, 36, 60, "RssFile of gcs and raylet, once", MB),
+        ("ray.idle-worker", 50, 56, 62, "RssAnon of a worker that waits for work", MB),
+        ("ray.trial", 100, 120, 140, "RssAnon and RssFile of a Tune trial with SB3, beyond SB3 and an idle worker", MB),
+        (
+            "rllib.step-in-runner",
+            0,
+            300,
+            700,
+            "RssAnon an EnvRunner adds by step beyond its arrays, until they are arrays",
+            1,
+        ),
+        ("rllib.chunk", 1500, 2000, 4000, "RssAnon of an episode's chunk beyond its arrays", 1),
+        (
+            "rllib.step-objects",
+            500,
+            1200,
+            3000,
+            "RssAnon a learner adds by step of a train batch, small observations",
+            1,
+        ),
+        ("rllib.sampled-step", 2000, 3000, 5000, "RssAnon of one sampled step: an episode of its own", 1),
+        ("rllib.replay-step", 80, 96, 300, "RssAnon a replay buffer adds by step beyond its arrays and info: index", 1),
+        (
+            "rllib.replay-episode",
+            3000,
+            3800,
+            6000,
+            "RssAnon of an episode in a replay buffer beyond arrays and space",
+            1,
+        ),
+        ("rllib.churn", 25, 42, 80, "RssAnon a driver with a replay buffer keeps beyond it, whatever its size", MB),
+        ("rllib.tree-slot", 140, 151, 170, "RssAnon of a slot of the two trees of priorities, at construction", 1),
+        ("rllib.priority", 120, 143, 180, "RssAnon a prioritised buffer adds by step", 1),
+    )
+)
+_BY_NAME = {constant.name: constant for constant in (*TABLE, *RAY_TABLE)}
 
 
 @dataclass(frozen=True, slots=True)

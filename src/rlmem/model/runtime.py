@@ -55,7 +55,7 @@ class Runtime:
         amount = threads * self.constants.quantity("thread.stack")
         self.tape.alloc("runtime.threads", amount, basis="measured")
 
-    def slack(self, blocks: Iterable[Block]) -> None:
+    def slack(self, blocks: Iterable[Block], *, process: str = "main") -> None:
         """What the allocator keeps beyond live tensors, judged by what was live at the update's largest moment.
 
         glibc maps blocks of 32 MiB and more on their own and returns them at once; smaller ones come from the heap,
@@ -70,7 +70,9 @@ class Runtime:
                 ("runtime.allocator-cache", "cuda.cache-percent", "reserved"),
             ):
                 amount = self.constants.quantity(name).percent_of(whole)
-                self.tape.alloc(component, amount, device="vram", basis="measured", residency=residency)
+                self.tape.alloc(
+                    component, amount, device="vram", process=process, basis="measured", residency=residency
+                )
             return
         held = list(blocks)
         small = [block for block in held if block.amount.value < HEAP_LIMIT]
@@ -81,7 +83,7 @@ class Runtime:
                 total(block.amount for block in small).at_most(HEAP_CHURN).named("tensors under 32 MiB, at most 96 MiB")
             )
             amount = amount + self.constants.quantity("allocator.small-percent").percent_of(churn)
-        self.tape.alloc("runtime.allocator", amount, basis="measured")
+        self.tape.alloc("runtime.allocator", amount, process=process, basis="measured")
 
     def _constant(self, component: str, name: str, process: str) -> None:
         amount = self.constants.quantity(name)

@@ -61,6 +61,10 @@ class Case:
 def make_case(spec: RunSpec, updates: int | None = None) -> Case:
     """The case of a described run; :class:`UsageError` when no program can run it as described."""
     name = find_adapter(spec).name
+    if name not in PROGRAMS:
+        raise UsageError(
+            f"{spec.name}: a description of {name} is not run; 'rlmem measure rllib:FILE.py:NAME' runs a configuration"
+        )
     resolved = resolve(spec)
     _refuse(spec, "precision", ("float32",), f"rlmem's {name} program computes in float32")
     stores: tuple[str, ...] = ("plain", "compact", "frames-once") if name == "sb3" else ("plain",)

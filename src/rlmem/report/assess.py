@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.fields import BY_PATH
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.report.document import plan_document
@@ -32,6 +33,8 @@ ASSESSMENT_SCHEMA = "rlmem.assessment/1"
 NO_EFFECT = "MEM901"
 #: A plan's settings that explain themselves elsewhere in the document.
 _LONG = ("about",)
+#: Settings that stand beneath a common name.
+_GROUPS = frozenset(path.partition(".")[0] for path in BY_PATH if "." in path)
 
 
 def assessment_document(spec: RunSpec, planner: Planner) -> dict[str, Any]:
@@ -138,16 +141,7 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     out: dict[str, Any] = {}
     for key, value in data.items():
         path = f"{prefix}{key}"
-        nested = isinstance(value, Mapping) and path in (
-            "framework",
-            "replay",
-            "rollout",
-            "network",
-            "env",
-            "eval",
-            "checkpoint",
-            "resume",
-        )
+        nested = isinstance(value, Mapping) and path in _GROUPS
         out |= _flat(value, f"{path}.") if nested else {path: value}
     return out
 

@@ -11,9 +11,11 @@ from rlmem.units import format_count
 
 
 def main_knob(spec: RunSpec) -> str:
-    """What users turn first: the buffer of an off-policy run, the agents of a swarm, else the environments."""
+    """What users turn first: the buffer of an off-policy run, the agents of a swarm, actors of RLlib, else the environments."""
     if "buffer_size" in spec:
         return "buffer_size"
+    if spec.get("rllib.num_env_runners"):
+        return "rllib.num_env_runners"
     return "agents" if spec.count("agents") > 1 else "n_envs"
 
 

@@ -1,0 +1,432 @@
+"""A run of RLlib played on the tape, role by role: driver, EnvRunners, learners, aggregators, evaluation, Ray itself.
+
+Read from RLlib 2.60 (new API stack) and measured by role. What a configuration does not show:
+
+- An EnvRunner keeps every chunk of an episode that is not over, for its metrics (``_ongoing_episodes_for_metrics``): with
+  fragments of one step that is four observations and 2 KB a step. Numpy reads episodes in the object store without a copy.
+- A learner's connectors copy: every episode with one more step (``AddOneTsToEpisodesAndTruncate``), the batch, and, where it is
+  shuffled, the batch again. PPO's value pass over the *whole* train batch runs with gradients on, so it keeps its graph.
+- Replay buffers live in the driver and copy episodes out of the object store; every episode brings a copy of its space, a
+  prioritised one two trees of Python lists, made for the next power of two.
+- With learner actors everything passes the object store once more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from rlmem.frameworks.rllib.counts import (
+    AGGREGATOR,
+    ASYNC,
+    DRIVER,
+    EVALUATION,
+    LEARNER,
+    RAY,
+    RUNNER,
+    STORE,
+    counts,
+)
+from rlmem.frameworks.rllib.defaults import FLOAT, module_floats
+from rlmem.ledger import Ledger
+from rlmem.model.constants import Constants
+from rlmem.model.rehearsal import Rehearsal
+from rlmem.model.tape import Block
+from rlmem.quantity import Quantity
+from rlmem.spaces import Box, leaves
+from rlmem.spec import RunSpec
+
+#: Ray starts this many workers before anybody asks; actors take them over.
+PRESTARTED = 2
+
+
+class ClusterRun(Rehearsal):
+    """What all algorithms share: processes, modules, episodes; subclasses say what an update holds."""
+
+    def __init__(self, spec: RunSpec, constants: Constants) -> None:
+        super().__init__(spec, constants)
+        self.counts = counts(spec)
+        self.learners = self.counts.get(LEARNER, 0)
+        #: Where learning happens, and how many times.
+        self.home = LEARNER if self.learners else DRIVER
+        self.replicas = max(1, self.learners)
+        origin = spec.origin("observation")
+        raw = sum(leaf.nbytes for leaf in leaves(spec.need("observation"), ""))
+        seen = sum(leaf.nbytes for leaf in spec.observation_leaves)
+        actions = leaves(spec.need("action"), "action")
+        # As episodes hold them: discrete actions int32, rewards float64, the number of the weights int64.
+        action = sum(FLOAT * prod(leaf.shape) for leaf in actions)
+        logits = sum(leaf.width for leaf in actions) * (2 if isinstance(spec.need("action"), Box) else 1)
+        outputs = 0 if spec.text("algorithm") == "dqn" else FLOAT * (logits + 1)
+        self.beside = action + outputs + 8 + 8
+        self.raw = Quantity.of(raw, "observation bytes", origin)
+        self.row = Quantity.of(
+            raw + self.beside, "bytes of a step", f"observation, action, reward, module outputs; {origin}"
+        )
+        self.info = Quantity.of(
+            int(spec.get("rllib.info_bytes", 64)), "bytes of a step's info", spec.origin("rllib.info_bytes")
+        )
+        self.seen = Quantity.of(
+            seen + self.beside, "bytes of a batch's row", f"observation as the module sees it, frames stacked; {origin}"
+        )
+
+    # ------------------------------------------------------------ helpers
+    def hold(self, role: str, component: str, amount: Quantity, basis: str = "derived", **more: str) -> Block:
+        """A block of every actor of a role, the driver's included."""
+        count = self.counts.get(role, 1)
+        each = Quantity.of(count, f"{role}s", "the configuration") * amount if count > 1 else amount
+        return self.tape.alloc(component, each, process=role, basis=basis, **more)
+
+    def learn(self, component: str, amount: Quantity, basis: str = "derived") -> Block:
+        """A block of the learner, wherever it is, on its device."""
+        return self.hold(self.home, component, amount, basis, device=self.device)
+
+    def constant(self, role: str, component: str, name: str) -> None:
+        """A measured constant of every actor of a role."""
+        amount = self.constants.quantity(name)
+        if amount.high:
+            self.hold(role, component, amount, "measured")
+
+    def known(self, field: str, constant: str) -> Quantity:
+        """What the configuration's own interpreter showed, else the shipped constant."""
+        if field in self.spec:
+            found = self.spec.count(field)
+            return Quantity.of(found, field, self.spec.origin(field), low=round(0.97 * found), high=round(1.05 * found))
+        return self.constants.quantity(constant)
+
+    # ------------------------------------------------------------ the run
+    def play(self) -> Ledger:
+        """Import, build, then two rounds of collection and update, evaluation beside the last."""
+        with self.tape.phase("import"):
+            for role in self.counts:
+                self.hold(role, "runtime.imports", self.known("rllib.imported_bytes", "rllib.imported"), "measured")
+            self.daemons()
+        with self.tape.phase("build"):
+            self.build()
+        for round_ in range(2):
+            with self.tape.phase("collect"):
+                held = self.collected()
+            with self.tape.phase("update"):
+                if round_ == 0:
+                    self.first_update()
+                self.update()
+            if round_ == 0:
+                self.slack(self.tape.watched_at_most("update", self.device))
+                self.tape.free(*held)
+        if self.counts.get(EVALUATION):
+            with self.tape.phase("evaluate"):
+                self.evaluated()
+        with self.tape.phase("checkpoint"):
+            self.checkpoint()
+        return self.tape.ledger()
+
+    def daemons(self) -> None:
+        """Ray's own processes of one node, the pages of libraries that all processes share, workers nobody took over."""
+        self.constant(RAY, "runtime.ray", "ray.daemons")
+        shared = self.known("rllib.file_bytes", "rllib.files") + self.constants.quantity("ray.binaries")
+        self.hold(RAY, "runtime.shared", shared, "measured")
+        actors = sum(count for role, count in self.counts.items() if role != DRIVER)
+        idle = max(0, PRESTARTED - actors)
+        if idle:
+            amount = Quantity.of(idle, "idle workers", "started before they are asked for")
+            self.hold(RAY, "runtime.idle-workers", amount * self.constants.quantity("ray.idle-worker"), "measured")
+
+    def build(self) -> None:
+        """Actors, modules, environments."""
+        for role in self.counts:
+            own = {DRIVER: "ray.driver", LEARNER: "ray.learner"}.get(role, "ray.actor")
+            self.constant(role, "runtime.ray", own)
+        module = self.known("rllib.module_bytes", "rllib.module")
+        values = self.spec.q("rllib.runner_parameters") * FLOAT
+        # The driver has a local EnvRunner: its module takes part in saving and restoring, with or without environments.
+        for role in (RUNNER, EVALUATION, DRIVER):
+            if role in self.counts:
+                self.hold(role, "runner.module", module, "measured")
+                self.hold(role, "runner.parameters", values, "exact")
+        for role in (RUNNER, EVALUATION):
+            if role in self.counts:
+                self.environments(role)
+        if RUNNER not in self.counts:
+            self.environments(DRIVER)
+        if self.home == LEARNER:
+            self.hold(LEARNER, "runner.module", module, "measured")
+        trained, targets = self.spec.q("rllib.parameters"), self.spec.q("rllib.target_parameters")
+        if self.device == "vram":
+            for name in ("context", "workspace"):
+                self.learn(f"runtime.cuda-{name}", self.constants.quantity(f"cuda.{name}"), "measured")
+            self.constant(self.home, "runtime.cuda-host", "cuda.host-mlp")
+        self.learn("learner.parameters", trained * FLOAT, "exact")
+        if targets.value:
+            self.learn("learner.targets", targets * FLOAT, "exact")
+        optimizer = self.known("rllib.optimizer_bytes", "rllib.optimizer")
+        self.hold(self.home, "runtime.optimizer", optimizer, "measured")
+        self.build_stores()
+
+    def environments(self, role: str) -> None:
+        """Environments of one process, and the packages they bring."""
+        envs = self.spec.q("n_envs")
+        if "rllib.env_once_bytes" in self.spec:
+            once = self.spec.q("rllib.env_once_bytes")
+            self.hold(role, "workers.imports", once, "measured")
+        if "env.bytes" in self.spec:
+            each = Quantity.of(self.spec.get("env.bytes"), "env.bytes", self.spec.origin("env.bytes"))
+            self.hold(role, "workers.simulator", (envs * each).between(0.5, 2.0, "measured once"), "measured")
+        else:
+            self.hold(role, "workers.simulator", envs * self.constants.quantity("env.small"), "measured")
+        for package in self.spec.get("env.imports", ()) if "rllib.imported_bytes" not in self.spec else ():
+            self.constant(role, "runtime.imports", f"import.{package}")
+        self.hold(role, "workers.observation-copies", 3 * envs * self.raw)
+
+    def build_stores(self) -> None:
+        """Replay, where there is one."""
+
+    # ------------------------------------------------------------ collection
+    def request(self) -> Quantity:
+        """Steps of one request to an EnvRunner, over all its environments."""
+        envs = self.spec.q("n_envs")
+        if self.spec.flag("rllib.complete_episodes"):
+            return self.episode() * envs
+        return self.spec.q("rllib.fragment") * envs
+
+    def episode(self) -> Quantity:
+        """Steps of one episode; where the environment does not say, a guess with a wide range."""
+        if "episode_length" not in self.spec:
+            return Quantity.of(500, "steps of an episode", "not known: 50 to 2000 assumed", low=50, high=2000)
+        steps = self.spec.count("episode_length")
+        most = min(int(self.spec.get("rllib.longest_episode", steps)), 4 * steps)
+        origin = self.spec.origin("episode_length")
+        return Quantity.of(steps, "steps of an episode", origin, low=min(50, steps), high=max(steps, most))
+
+    def collected(self) -> list[Block]:
+        """Episodes in EnvRunners, and in the object store on their way."""
+        objects = self.constants.quantity("rllib.step-in-runner")
+        held = []
+        for role in (RUNNER if RUNNER in self.counts else DRIVER, EVALUATION):
+            if role in self.counts:
+                held.append(self.hold(role, "rollout.episodes", self.request() * (self.row + self.info + objects)))
+                held.append(self.hold(role, "rollout.to-arrays", _least(self.episode(), self.request()) * self.raw))
+                held.append(self.hold(role, "rollout.ongoing", self.ongoing()))
+        weights = self.spec.q("rllib.runner_parameters") * FLOAT
+        amount = (self.versions() * weights).between(0.3, 1.7, "when objects are let go")
+        held.append(self.hold(STORE, "store.weights", amount))
+        in_store = self.stored_steps()
+        if in_store.value:
+            amount = (in_store * (self.row + self.info)).between(0.7, 1.5, "when objects are let go")
+            held.append(self.hold(STORE, "store.episodes", amount))
+        return held
+
+    def ongoing(self) -> Quantity:
+        """Chunks of unfinished episodes: each ends with an observation of its own, the one before it, and the last again."""
+        if self.spec.flag("rllib.complete_episodes"):
+            return Quantity.literal(0)
+        fragment = self.spec.count("rllib.fragment")
+        chunk = self.constants.quantity("rllib.chunk")
+        more = Quantity.of(
+            3 * self.raw.value // fragment + chunk.value // fragment,
+            "bytes of a chunk, by step",
+            f"3 observations and {chunk.value:,} B for every {fragment:,} steps",
+        )
+        whole = self.episode()
+        before = Quantity.of(
+            max(0, whole.value - fragment),
+            "steps of earlier chunks",
+            f"an episode of {whole.value:,} in chunks of {fragment:,}",
+            low=max(0, whole.low - fragment),
+            high=max(0, whole.high - fragment),
+        )
+        return self.spec.q("n_envs") * before * (self.row + self.info + more)
+
+    def versions(self) -> int:
+        """Weights in the object store at once: what was put, what is being read."""
+        return 3
+
+    def stored_steps(self) -> Quantity:
+        """Steps whose episodes lie in the object store at once."""
+        runners = self.counts.get(RUNNER, 0)
+        if not runners:
+            return Quantity.literal(0)
+        amount = Quantity.of(runners, "env-runners", self.spec.origin("rllib.num_env_runners")) * self.request()
+        return amount * self.spec.q("rllib.in_flight")
+
+    # ------------------------------------------------------------ update
+    def first_update(self) -> None:
+        """Gradients and Adam's state appear with the first update and stay."""
+        trained = self.spec.q("rllib.parameters")
+        self.learn("learner.gradients", trained * FLOAT, "exact")
+        self.learn("learner.optimizer", 2 * (trained * FLOAT), "exact")
+
+    def forward(self, batch: Quantity, field: str, component: str) -> Block:
+        """A forward pass that keeps its graph: saved tensors without the input, which is counted as the batch."""
+        saved = self.spec.count(field) if field in self.spec else 0
+        inputs = FLOAT * module_floats(self.spec)
+        own = saved - inputs if saved > inputs else saved
+        return self.learn(component, batch * Quantity.of(own, f"{field} without the input", self.spec.origin(field)))
+
+    def backward(self, saved: Block) -> None:
+        """Gradients flow back: about half of what was saved lives beside it for a moment."""
+        half = Quantity.of(50, "percent of what was saved", "the gradients of a layer's input and output, at a time")
+        amount = half.percent_of(saved.amount)
+        self.tape.free(self.tape.alloc("learner.backward", amount, process=self.home, device=self.device))
+
+    def update(self) -> None:
+        """One update of the learner."""
+        raise NotImplementedError
+
+    def evaluated(self) -> None:
+        """Evaluation's episodes are counted with its EnvRunners; nothing else is new."""
+
+    def checkpoint(self) -> None:
+        """Saving: one state at a time goes through a buffer."""
+        amount = self.constants.quantity("checkpoint.model")
+        self.tape.free(self.tape.alloc("checkpoint.buffers", amount, process=DRIVER, basis="measured"))
+
+    def slack(self, blocks: Iterable[Block]) -> None:
+        """What the allocator keeps of an update's tensors, in the process that updates."""
+        self.runtime.slack(blocks, process=self.home)
+
+
+class Ppo(ClusterRun):
+    """Synchronous: a whole train batch of episodes, a value pass over all of it, shuffled minibatches."""
+
+    def stored_steps(self) -> Quantity:
+        """A train batch from remote EnvRunners; once more on the way to learner actors."""
+        batch = Quantity.of(self.replicas, "learners", self.spec.origin("rllib.num_learners")) * self.spec.q(
+            "rllib.train_batch"
+        )
+        times = (RUNNER in self.counts) + (self.learners > 0)
+        return times * batch if times else Quantity.literal(0)
+
+    def update(self) -> None:
+        """Copies of the train batch, the value pass, then a minibatch."""
+        batch, minibatch = self.spec.q("rllib.train_batch"), self.batch()
+        objects = self.constants.quantity("rllib.step-objects")
+        held = [
+            self.hold(self.home, "learner.episodes", batch * self.row),
+            self.hold(self.home, "learner.objects", batch * (objects + self.info), "measured"),
+            self.learn("learner.columns", batch * self.seen),
+        ]
+        if self.learners and RUNNER in self.counts:  # arrays stay in the store, Python objects do not
+            whole = Quantity.of(self.learners, "learners", "the configuration") * batch
+            amount = (4 * (whole * self.info)).between(
+                0.25, 2, "read from the store, and written to it again for the learners"
+            )
+            held.append(self.hold(DRIVER, "rollout.infos", amount))
+        stack = self.spec.get("frame_stack", 1)
+        if stack > 1:
+            self.tape.free(self.hold(self.home, "learner.stacked", batch * self.seen))
+        value = self.forward(batch, "rllib.value_bytes", "learner.value-pass")
+        self.backward(value)
+        self.tape.free(value)
+        shuffled = self.learn("learner.shuffled", batch * self.seen)
+        gathered = self.learn("batch.minibatch", minibatch * self.seen)
+        saved = self.forward(minibatch, "rllib.saved_bytes", "learner.activations")
+        self.backward(saved)
+        self.tape.free(gathered, saved, shuffled, *held)
+
+
+class Async(ClusterRun):
+    """IMPALA and APPO: requests in flight, batches queued for the learner, one batch learned from."""
+
+    def versions(self) -> int:
+        """The learner puts weights by itself; the state server and slow readers hold older ones."""
+        return 4
+
+    def stored_steps(self) -> Quantity:
+        """Results of requests, the pack being built, and packs the learners were sent: up to three each."""
+        batch = Quantity.of(self.replicas, "learners", self.spec.origin("rllib.num_learners")) * self.spec.q(
+            "rllib.train_batch"
+        )
+        packs = Quantity.of(2, "packs of episodes", "one being built, those sent to learners", low=1, high=4)
+        if AGGREGATOR in self.counts:
+            packs = packs + Quantity.of(1, "batches of aggregators", "finished, on their way", low=0, high=6)
+        return super().stored_steps() + packs * batch
+
+    def update(self) -> None:
+        """A batch as episodes and as columns, those that wait, and the pass."""
+        batch = self.spec.q("rllib.train_batch")
+        maker = AGGREGATOR if AGGREGATOR in self.counts else self.home
+        objects = self.constants.quantity("rllib.step-objects")
+        held = [
+            self.hold(maker, "learner.episodes", batch * self.row),
+            self.hold(maker, "learner.objects", batch * (objects + self.info), "measured"),
+        ]
+        if maker == AGGREGATOR:
+            held.append(self.hold(AGGREGATOR, "learner.columns", batch * self.seen))
+            held.append(self.hold(AGGREGATOR, "learner.parameters", self.spec.q("rllib.parameters") * FLOAT, "exact"))
+        else:
+            held.append(self.learn("learner.columns", (self.waiting() + 1) * (batch * self.seen)))
+        saved = self.forward(batch, "rllib.saved_bytes", "learner.activations")
+        self.backward(saved)
+        self.tape.free(saved, *held)
+
+    def waiting(self) -> Quantity:
+        """Batches in the learner's queue, or in APPO's circular buffer: a learner that keeps up holds few of them."""
+        kept = self.spec.count("rllib.old_batches")
+        if kept:
+            return Quantity.of(
+                -(-kept // 2), "batches kept to use again", self.spec.origin("rllib.old_batches"), low=1, high=kept + 1
+            )
+        queue = self.spec.count("rllib.queue")
+        return Quantity.of(min(1, queue), "batches waiting", self.spec.origin("rllib.queue"), low=0, high=queue + 1)
+
+
+class OffPolicy(ClusterRun):
+    """DQN and SAC: episodes in a replay buffer in the driver, small batches."""
+
+    def build_stores(self) -> None:
+        """Episodes as arrays, every observation once; objects around each step and each episode."""
+        rows = self.spec.q("buffer_size")
+        episodes = rows // self.episode()
+        observed = leaves(self.spec.need("observation"), "")
+        space = sum(prod(leaf.shape) * (2 * (leaf.nbytes // max(1, prod(leaf.shape))) + 2) for leaf in observed)
+        each = Quantity.of(space, "bytes of a copied space", "bounds and whether there are any") + self.raw
+        stores = {
+            "replay.steps": (rows * self.row, "exact"),
+            "replay.objects": (rows * (self.constants.quantity("rllib.replay-step") + self.info), "measured"),
+            "replay.episodes": (episodes * (each + self.constants.quantity("rllib.replay-episode")), "derived"),
+        }
+        if self.spec.get("replay.kind") == "prioritised":
+            slots = Quantity.of(1 << (rows.value - 1).bit_length(), "slots of the trees", "the next power of two")
+            self.hold(DRIVER, "replay.trees", slots * self.constants.quantity("rllib.tree-slot"), "measured")
+            stores["replay.priorities"] = (rows * self.constants.quantity("rllib.priority"), "measured")
+        self.replay_blocks = [
+            self.tape.alloc(name, amount, process=DRIVER, basis=basis, residency="reserved")
+            for name, (amount, basis) in stores.items()
+        ]
+
+    def stored_steps(self) -> Quantity:
+        """Results of the last requests, which the driver lets go late."""
+        late = Quantity.of(6, "requests not let go yet", "2 to 14 seen", low=1, high=16)
+        return super().stored_steps() * late if RUNNER in self.counts else Quantity.literal(0)
+
+    def slack(self, blocks: Iterable[Block]) -> None:
+        """Adding, sampling and evicting episodes step by step leaves holes, more than an update's tensors do."""
+        self.constant(DRIVER, "runtime.allocator", "rllib.churn")
+
+    def collected(self) -> list[Block]:
+        """The buffer fills sooner or later."""
+        self.tape.fill(*self.replay_blocks)
+        return super().collected()
+
+    def update(self) -> None:
+        """Sampled steps with their next observations, as columns and as tensors, then the pass."""
+        self.tape.settle(*self.replay_blocks)
+        batch = self.spec.q("rllib.train_batch")
+        held = [
+            self.hold(DRIVER, "learner.objects", batch * self.constants.quantity("rllib.sampled-step"), "measured"),
+            self.learn("batch.columns", 4 * (batch * self.seen)),
+        ]
+        saved = self.forward(batch, "rllib.saved_bytes", "learner.activations")
+        self.backward(saved)
+        self.tape.free(saved, *held)
+
+
+def _least(one: Quantity, other: Quantity) -> Quantity:
+    return one if one.value <= other.value else other
+
+
+def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
+    """The run of the configuration's algorithm."""
+    algorithm = spec.text("algorithm")
+    kind = Ppo if algorithm == "ppo" else Async if algorithm in ASYNC else OffPolicy
+    return kind(spec, constants)

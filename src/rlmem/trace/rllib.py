@@ -1,0 +1,173 @@
+"""An RLlib configuration as a run: its own interpreter says what it is, and builds its modules once."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from math import prod
+from pathlib import Path
+from typing import Any
+
+from rlmem.errors import AnalysisError, UsageError
+from rlmem.fields import BY_PATH
+from rlmem.programs.launch import Answer, launch, training_python
+from rlmem.sources.overrides import parse_set
+from rlmem.spec import RunSpec
+from rlmem.trace.rllib_truth import PROGRAM
+from rlmem.trace.target import find_python
+
+PREFIX = "rllib:"
+TIME_SECONDS = 180.0
+_NAME = re.compile(r"^[A-Za-z_][\w]*$")
+#: Attributes of a configuration that mean what a field of ours means.
+SAME = {
+    "rllib.num_env_runners": "num_env_runners",
+    "rllib.num_learners": "num_learners",
+    "n_envs": "num_envs_per_env_runner",
+    "rllib.train_batch": "train_batch_size_per_learner",
+    "batch_size": "minibatch_size",
+    "n_epochs": "num_epochs",
+    "rllib.in_flight": "max_requests_in_flight_per_env_runner",
+    "rllib.queue": "learner_queue_size",
+    "rllib.old_batches": "circular_buffer_num_batches",
+}
+#: What RLlib's processes ask Ray for; "auto" is for Ray to decide.
+ASKS = {
+    "rllib.driver_cpus": "num_cpus_for_main_process",
+    "rllib.runner_cpus": "num_cpus_per_env_runner",
+    "rllib.learner_cpus": "num_cpus_per_learner",
+    "rllib.runner_gpus": "num_gpus_per_env_runner",
+    "rllib.learner_gpus": "num_gpus_per_learner",
+}
+#: What ``--set`` and ``--vary`` may change, by our name or by RLlib's.
+CHANGES = {**SAME, "rllib.eval_env_runners": "evaluation_num_env_runners", "rllib.fragment": "rollout_fragment_length"}
+
+
+def is_rllib(text: str) -> bool:
+    """Whether a target names an RLlib configuration."""
+    return text.startswith(PREFIX)
+
+
+def parse_rllib(text: str, python: str | None) -> tuple[str, str]:
+    """``rllib:file.py:name`` or ``rllib:package.module:name`` as the program takes it, and the interpreter that has Ray."""
+    place, colon, name = text.removeprefix(PREFIX).rpartition(":")
+    if not colon or not place or not _NAME.match(name):
+        raise UsageError(f"{text}: write it rllib:FILE.py:NAME, such as rllib:my_config.py:config")
+    path: Path | None = None
+    if place.endswith(".py"):
+        path = Path(place)
+        if not path.is_file():
+            raise UsageError(f"{place}: no such file")
+        place = str(path.resolve())
+    found, source = find_python(path, path.resolve().parent if path else Path.cwd(), python, os.environ)
+    try:
+        training_python(found, ("ray", "torch", "gymnasium", "tree"))
+    except UsageError as error:
+        raise AnalysisError(
+            f"{text}: {error} (interpreter: {source}); 'pip install rlmem[rllib]' brings Ray with RLlib, torch comes apart"
+        ) from None
+    return f"{place}:{name}", found
+
+
+def describe_config(text: str, python: str | None, sets: tuple[str, ...] = ()) -> tuple[RunSpec, str]:
+    """The run a configuration describes, with changes applied to it, and the interpreter that said so."""
+    target, found = parse_rllib(text, python)
+    ours = tuple(item for item in sets if (name := item.partition("=")[0].strip()) in BY_PATH and name not in CHANGES)
+    changes = changes_of(tuple(item for item in sets if item not in ours))
+    answer = launch(PROGRAM, {"target": target, "changes": changes}, found, time_limit_s=TIME_SECONDS)
+    if answer.error is not None or answer.outcome.status != "ok":
+        raise AnalysisError(f"{text}: {_last_words(answer)}")
+    spec = spec_of(answer.body, name=text.removeprefix(PREFIX))
+    return spec.having(dict(parse_set(item) for item in ours), "--set"), found
+
+
+def _last_words(answer: Answer) -> str:
+    """Why the configuration could not be read: its own exception, else how the process ended."""
+    return answer.error or answer.outcome.describe()
+
+
+def changes_of(sets: tuple[str, ...]) -> dict[str, Any]:
+    """``--set`` as attributes of the configuration: ``num_env_runners=8`` or ``rllib.num_env_runners=8``."""
+    import ast
+
+    found: dict[str, Any] = {}
+    for text in sets:
+        name, sign, value = text.partition("=")
+        if not sign or not name.strip():
+            raise UsageError(f"--set {text!r}: write it as name=value, such as num_env_runners=8")
+        name = CHANGES.get(name.strip(), name.strip())
+        try:
+            found[name] = ast.literal_eval(value.strip())
+        except (ValueError, SyntaxError):
+            found[name] = value.strip()
+    return found
+
+
+def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
+    """The facts of a configuration as a run; every value says that the configuration gave it."""
+    config, network = facts["config"], facts["network"]
+    release = facts["versions"].get("ray", "")
+    origin = f"{name}, Ray {release}"
+    replay = config.get("replay_buffer_config") or {}
+    learners = config["num_learners"] or 0
+    values: dict[str, Any] = {
+        "name": name,
+        "about": f"RLlib {facts['algorithm']} on {facts['env']}",
+        "framework.name": "rllib",
+        "framework.version": release,
+        "algorithm": str(facts["algorithm"]).lower(),
+        "observation": facts["observation"],
+        "action": facts["action"],
+        "frame_stack": _stacked(facts["observation"], network["module_observation"]),
+        **{field: config.get(attribute) for field, attribute in SAME.items()},
+        **{field: asked for field, name in ASKS.items() if isinstance(asked := config.get(name), (int, float))},
+        "rllib.fragment": None if config["rollout_fragment_length"] == "auto" else facts["fragment"],
+        "rllib.complete_episodes": config["batch_mode"] == "complete_episodes",
+        "rllib.num_aggregators": (config.get("num_aggregator_actors_per_learner") or 0) * max(1, learners),
+        # They are started whether or not an interval says that anything is ever evaluated.
+        "rllib.eval_env_runners": config.get("evaluation_num_env_runners") or 0,
+        "episode_length": _typical(facts.get("episode_steps"), facts.get("episode_length")),
+        "rllib.longest_episode": facts.get("episode_length"),
+        "buffer_size": replay.get("capacity"),
+        "device": "cuda" if (config.get("num_gpus_per_learner") or 0) > 0 else "cpu",
+        "env.imports": facts["env_packages"],
+    }
+    if replay:
+        values["replay.kind"] = "prioritised" if "Prioritized" in str(replay.get("type")) else "plain"
+    measured = {
+        "rllib.parameters": network["parameters"],
+        "rllib.runner_parameters": network["runner_parameters"],
+        "rllib.target_parameters": network["target_parameters"],
+        "rllib.saved_bytes": network.get("saved_bytes"),
+        "rllib.value_bytes": network.get("value_bytes"),
+        "rllib.imported_bytes": facts["imported_bytes"],
+        "rllib.file_bytes": facts["file_bytes"],
+        "rllib.module_bytes": network["runner_bytes"],
+        "rllib.optimizer_bytes": network["learner_bytes"],
+        "rllib.info_bytes": facts["info_bytes"],
+        "rllib.env_once_bytes": facts["env_once_bytes"],
+        "env.bytes": facts["env_bytes"],
+    }
+    spec = RunSpec().having({path: value for path, value in values.items() if value is not None}, origin)
+    return spec.having(
+        {path: value for path, value in measured.items() if value is not None}, f"{origin}: built there once"
+    )
+
+
+def _typical(seen: int | None, most: int | None) -> int | None:
+    """Steps of an episode to plan with: a limit that policies reach, else what random actions reached.
+
+    A limit of tens of thousands (Atari's) is one that nobody meets.
+    """
+    if most is not None and most <= max(1000, 10 * (seen or 0)):
+        return most
+    return seen or None
+
+
+def _stacked(raw: Mapping[str, Any], seen: Mapping[str, Any]) -> int | None:
+    """How many frames a connector stacks, from the two observation spaces."""
+    if raw["type"] != "box" or seen["type"] != "box":
+        return None
+    before, after = prod(raw["shape"]), prod(seen["shape"])
+    return after // before if before and after > before and after % before == 0 else None
