@@ -32,6 +32,7 @@ LAYERS = (
     ("buffers", "scripts"),
     ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
     ("planner", "preload", "snapshots"),
+    ("cluster",),
     ("remedies", "lint"),
     (
         "trace",
@@ -39,11 +40,14 @@ LAYERS = (
         "watch",
         "programs",
         "swarm",
+        "trials",
         "sizes",
         "guards",
         "sb3",
         "torchrl",
-    ),  # the last four are for users' programs
+        "ray",
+        "optuna",
+    ),  # the last six are for users' programs
     ("report",),
     ("serve",),
     ("cli", "__main__"),
@@ -61,6 +65,7 @@ STORES = {module for module in MODULES if module.split("/")[0] == "buffers"}
 BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3", "torchrl"}}
 #: A run of our own, in torch.
 SWARM = {module for module in MODULES if module.split("/")[0] == "swarm"}
+RAY = {module for module in MODULES if module.split("/")[0] == "ray"}
 SERVER = {module for module in MODULES if module.split("/")[0] == "serve"}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
@@ -74,6 +79,8 @@ EDGES = {
     "fastapi": SERVER,
     "uvicorn": SERVER,
     "gymnasium": ABROAD | BINDINGS,
+    "ray": ABROAD | RAY,
+    "optuna": {"optuna"},
     "stable_baselines3": ABROAD | BINDINGS,
 }
 

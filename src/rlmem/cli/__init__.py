@@ -18,6 +18,7 @@ COMMANDS = {
     "plan": "Say what a run will need, by component and phase, and whether it fits.",
     "capacity": "How far a knob can be turned on given machines.",
     "fit": "The smallest change that makes a run fit, as a plan, a diff or fields to set.",
+    "workers": "How many trials of a run fit at once on given nodes, where they go, and what stops more.",
     "max-buffer": "The largest replay buffer that fits an environment and an algorithm.",
     "measure": "Measure a run in fresh processes, over a range of values.",
     "bench": "Speed, reward and memory of named profiles, each in a fresh process.",

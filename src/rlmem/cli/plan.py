@@ -13,11 +13,13 @@ from rlmem.cli.common import (
     chosen_format,
     emit,
     emit_html,
+    find_run,
     html_options,
     make_planner,
     output_options,
     set_option,
 )
+from rlmem.cli.placing import check_nodes, nodes_options, nodes_planner, nodes_sizes, place_plan
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
 @click.argument("target")
 @click.argument("args", nargs=-1)
 @budget_options
+@nodes_options
 @set_option
 @click.option("--timeout", type=click.FloatRange(min=5), metavar="SECONDS", help="Time a dry run may take [27].")
 @click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
@@ -47,6 +50,8 @@ def command(
     vram: str | None,
     machine: str | None,
     python: str | None,
+    nodes: str | None,
+    margin: str,
     sets: tuple[str, ...],
     timeout: float | None,
     cap: str | None,
@@ -62,8 +67,8 @@ def command(
     """Say what a run will need, by component, device, process and phase, and whether it fits.
 
     TARGET is a preset ('rlmem presets'), a run file (YAML or JSON; 'rlmem schema run' lists the fields), or something to
-    run: your training script (with its ARGS after '--'), a factory package.module:function that returns a model, or an
-    RL Zoo entry zoo:ALGO/ENV. What can be run is: in a process of its own, under a cap, up to learn() and through a few
+    run: your training script (with its ARGS after '--'), a factory package.module:function that returns a model, an
+    RL Zoo entry zoo:ALGO/ENV, or an RLlib configuration rllib:FILE.py:NAME (docs/ray.md). What can be run is: in a process of its own, under a cap, up to learn() and through a few
     real updates, with big arrays held back. Nothing is trained, logged or saved, and files it wrote are put back.
 
     \b
@@ -73,6 +78,7 @@ def command(
       rlmem plan train.py --python ~/envs/train/bin/python --set buffer_size=200k
       rlmem plan mypkg.train:make_model --ram 16GB
       rlmem plan zoo:sac/HalfCheetah-v4 --json
+      rlmem plan rllib:my_config.py:config --nodes "4x(64GB,1xA100-80GB)"
       rlmem plan pyboy-ppo --ram 32GB --vram 16GB --set n_envs=4 --set framework.version=2.3.2
       rlmem plan pidog-sac --why replay.observations
       rlmem plan train.py --html plan.html
@@ -85,31 +91,37 @@ def command(
     from rlmem.report.document import plan_document
     from rlmem.report.render import render_view
     from rlmem.report.view import plan_view
-    from rlmem.sources import load
+    from rlmem.trace.rllib import is_rllib
     from rlmem.trace.subjects import described
     from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
+    groups = check_nodes(nodes, (ram, vram, machine))
+    if groups:
+        ram, vram = nodes_sizes(groups)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
         emit(_stacks(target, sets, (ram, vram, machine, python), why, wanted, output), output)
         return 0
-    if is_runnable(target):
-        subject = _from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
+    if is_runnable(target) and not is_rllib(target):
+        subject = from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
     else:
         for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
             if given:
                 raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
-        subject = described(make_planner(ram, vram, machine, python), load(target, sets))
+        spec = find_run(target, sets, python)
+        planner = nodes_planner(spec, groups, python) if groups else make_planner(ram, vram, machine, python)
+        subject = described(planner, spec)
     document = plan_document(subject.plan)
+    placed = place_plan(document, subject, groups, margin) if groups else True
     if save:
         _keep(document)
     if html:
         _write_html(subject, target, html, redact=redact)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
-    return subject.plan.exit_code
+    return subject.plan.exit_code or int(not placed)
 
 
 def _write_html(subject: Subject, target: str, path: Path, *, redact: bool) -> None:
@@ -141,7 +153,7 @@ def _stacks(
     return render_view(stacks_document(load(target, sets), make_planner(*machine_options)), stacks_view, wanted, output)
 
 
-def _from_dry_run(
+def from_dry_run(
     target: str,
     args: tuple[str, ...],
     machine_options: tuple[str | None, str | None, str | None, str | None],
@@ -149,6 +161,7 @@ def _from_dry_run(
     timeout: float | None,
     cap: str | None,
 ) -> Subject:
+    """A target that is run, planned from a dry run of it."""
     from rlmem.budget import cap_bytes, make_budget
     from rlmem.measure.calibration import read_calibration
     from rlmem.planner import Planner

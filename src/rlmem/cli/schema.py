@@ -13,16 +13,19 @@ from rlmem.cli.common import emit
 @click.command("schema")
 @click.argument(
     "which",
-    type=click.Choice(["plan", "run", "sweep", "explain", "moment", "recorded", "report", "fit", "lint"]),
+    type=click.Choice(
+        ["plan", "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit", "lint"]
+    ),
     default="plan",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
 def command(which: str, output: Path | None) -> int:
     """Print a JSON Schema.
 
-    Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem explain' ('explain') and
-    'rlmem watch' ('moment') print with --json, a run recorded by 'rlmem run' ('recorded'), the data of an HTML report
-    ('report'), or what 'rlmem fit' ('fit') or 'rlmem lint' ('lint') found.
+    Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem workers' ('placement'),
+    'rlmem explain' ('explain'), 'rlmem explain --ray' ('cluster') and 'rlmem watch' ('moment') print with --json, a run
+    recorded by 'rlmem run' ('recorded'), the data of an HTML report ('report'), or what 'rlmem fit' ('fit') or
+    'rlmem lint' ('lint') found.
 
     \b
     Examples:
@@ -30,11 +33,13 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema run
       rlmem schema moment
     """
+    from rlmem.report.cluster_explained import CLUSTER_JSON_SCHEMA
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.explain import EXPLAIN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
     from rlmem.report.full import REPORT_JSON_SCHEMA
     from rlmem.report.lint import LINT_JSON_SCHEMA
+    from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.report.sweep import SWEEP_JSON_SCHEMA
     from rlmem.report.watch import MOMENT_JSON_SCHEMA
@@ -45,6 +50,8 @@ def command(which: str, output: Path | None) -> int:
         "run": RUN_JSON_SCHEMA,
         "sweep": SWEEP_JSON_SCHEMA,
         "explain": EXPLAIN_JSON_SCHEMA,
+        "cluster": CLUSTER_JSON_SCHEMA,
+        "placement": PLACEMENT_JSON_SCHEMA,
         "moment": MOMENT_JSON_SCHEMA,
         "recorded": RECORDED_JSON_SCHEMA,
         "report": REPORT_JSON_SCHEMA,

@@ -231,7 +231,8 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                     )
                 },
             },
+            "placement": {"type": "object", "description": "with --nodes: where it fits; see 'rlmem schema placement'"},
         },
-        optional=("schedule", "summary", "rlmem", "method", "notes"),
+        optional=("schedule", "summary", "rlmem", "method", "notes", "placement"),
     ),
 }

@@ -19,6 +19,18 @@ DOCUMENTS = {
     "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
     "rlmem.report/1": ("rlmem.report.full", "read_report_document", "rlmem.report.full", "report_view"),
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
+    "rlmem.placement/1": (
+        "rlmem.report.placement",
+        "read_placement_document",
+        "rlmem.report.placement_view",
+        "placement_view",
+    ),
+    "rlmem.cluster/1": (
+        "rlmem.report.cluster_explained",
+        "read_cluster_document",
+        "rlmem.report.cluster_view",
+        "cluster_view",
+    ),
 }
 
 

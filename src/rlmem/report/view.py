@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlmem.ledger import PHASES, Peak
@@ -88,7 +88,15 @@ def plan_view(document: Mapping[str, Any]) -> View:
         "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
         "'--why COMPONENT' shows a formula and where its values come from.",
     )
-    return View(title=_title(target), verdict=verdict_lines(document), sections=tuple(sections), notes=notes)
+    verdict = verdict_lines(document)
+    if placement := document.get("placement"):
+        # Loaded here, as it is drawn with what this module defines.
+        from rlmem.report.placement_view import placement_notes, placement_sections, placement_verdict
+
+        verdict = (*placement_verdict(placement), *verdict)
+        sections += [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
+        notes = (*notes[:-1], *placement_notes(placement)[:-1], notes[-1])
+    return View(title=_title(target), verdict=verdict, sections=tuple(sections), notes=notes)
 
 
 def _title(target: Mapping[str, Any]) -> str:
@@ -204,7 +212,7 @@ def process_table(document: Mapping[str, Any]) -> Table | None:
         title="Per process, at the peak",
         columns=columns,
         rows=tuple(rows),
-        note="Shared library pages are counted once, in main.",
+        note=f"Shared library pages are counted once, in {'main' if 'main' in names else 'ray'}.",
     )
 
 
@@ -212,10 +220,17 @@ def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
     spec = document["target"]["spec"]
     evaluation = spec.get("eval")
     eval_envs = evaluation.get("n_envs") if isinstance(evaluation, Mapping) else None
-    return {
-        name: count if isinstance(count, int) and count > 0 else 1
-        for name, count in (("main", 1), ("workers", spec.get("n_envs")), ("eval", eval_envs))
+    actors = spec.get("rllib")
+    actors = actors if isinstance(actors, Mapping) else {}
+    found = {
+        "workers": spec.get("n_envs"),
+        "eval": eval_envs,
+        "env-runner": actors.get("num_env_runners"),
+        "learner": actors.get("num_learners"),
+        "aggregator": actors.get("num_aggregators"),
+        "eval-env-runner": actors.get("eval_env_runners"),
     }
+    return {name: count if isinstance(count, int) and count > 0 else 1 for name, count in found.items()}
 
 
 def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.report.html.cluster_page import cluster_page_title, cluster_sections
 from rlmem.report.html.page import one_file
 from rlmem.report.html.recorded_page import recorded_sections, recorded_title
 from rlmem.report.html.report_page import report_sections, report_title
@@ -12,6 +13,7 @@ from rlmem.report.html.report_page import report_sections, report_title
 _PAGES = {
     "rlmem.report/1": (report_title, report_sections),
     "rlmem.recorded/1": (recorded_title, recorded_sections),
+    "rlmem.cluster/1": (cluster_page_title, cluster_sections),
 }
 
 

@@ -1,0 +1,138 @@
+"""A plan as a workload: what its processes ask of a cluster, by role.
+
+RLlib's roles are bundles of their own, divided as RLlib's own request divides them (``Algorithm.default_resource_request``, 2.60):
+driver, EnvRunners, EnvRunners of the evaluation, learners; aggregators live in the bundles of learners. Every other run is one
+bundle, ``trial``: its whole tree of processes.
+"""
+
+from __future__ import annotations
+
+from rlmem.cluster.workload import Need, Workload
+from rlmem.frameworks.rllib.counts import AGGREGATOR, DRIVER, EVALUATION, LEARNER, RAY, RUNNER, SERVER, STORE, counts
+from rlmem.ledger import Entry
+from rlmem.model.constants import Constants
+from rlmem.plan import Plan
+from rlmem.spec import RunSpec
+
+TRIAL = "trial"
+CACHE = "runtime.allocator-cache"
+SHARED = "runtime.shared"
+#: Bundles in the order of RLlib's own request, each with the roles that live in it.
+_BUNDLES = (
+    (DRIVER, (DRIVER, SERVER)),
+    (RUNNER, (RUNNER,)),
+    (EVALUATION, (EVALUATION,)),
+    (LEARNER, (LEARNER, AGGREGATOR)),
+)
+
+
+def process_counts(spec: RunSpec) -> dict[str, int]:
+    """Processes by the names that a ledger has for them."""
+    if spec.get("framework.name") == "rllib":
+        return counts(spec)
+    found = {"main": 1}
+    for process, number, how in (("workers", "n_envs", "vec_env"), ("eval", "eval.n_envs", "eval.vec_env")):
+        if spec.get(how) == "subproc" and spec.get(number):
+            found[process] = int(spec.get(number))
+    return found
+
+
+def workload_of(plan: Plan, *, on_ray: bool = True, constants: Constants | None = None) -> Workload:
+    """What a plan asks of a cluster; off Ray, a run that is not RLlib's pays nothing for Ray's own processes."""
+    if plan.spec.get("framework.name") == "rllib":
+        return _rllib(plan)
+    known = constants or Constants()
+    ray = {name: known.quantity(f"ray.{name}") for name in ("daemons", "binaries", "idle-worker")} if on_ray else {}
+    worker, daemons = ray.get("idle-worker"), [ray[name] for name in ("daemons", "binaries") if name in ray]
+    ram, vram = plan.top("ram"), plan.top("vram")
+    processes = process_counts(plan.spec)
+    need = Need(
+        role=TRIAL,
+        ram_bytes=(ram.high_bytes if ram else 0) + (worker.high if worker else 0),
+        expected_bytes=(ram.expected_bytes if ram else 0) + (worker.value if worker else 0),
+        vram_bytes=vram.high_bytes if vram else 0,
+        cache_bytes=_cached(plan),
+        # The main process, and a core for each environment that has a process; those of an evaluation run when these wait.
+        cpus=float(1 + processes.get("workers", 0)),
+    )
+    return Workload(name=plan.spec.name, needs=(need,), node_bytes=sum(amount.high for amount in daemons))
+
+
+def _cached(plan: Plan, *processes: str) -> int:
+    found = (
+        e.amount.high for e in plan.ledger.entries if e.component == CACHE and (not processes or e.process in processes)
+    )
+    return max(found, default=0)
+
+
+def _rllib(plan: Plan) -> Workload:
+    number = process_counts(plan.spec)
+    needs = []
+    for bundle, roles in _BUNDLES:
+        if bundle in number:
+            needs.append(_need(plan, bundle, roles, number))
+        else:  # aggregators without learner actors have bundles of their own
+            needs += [_need(plan, role, (role,), number) for role in roles[1:] if role in number]
+    return Workload(
+        name=plan.spec.name,
+        needs=tuple(needs),
+        node_bytes=_held(plan, "ram", RAY)[1],
+        store_bytes=_held(plan, "ram", STORE)[1],
+    )
+
+
+def _need(plan: Plan, bundle: str, roles: tuple[str, ...], number: dict[str, int]) -> Need:
+    """Bundles of one role, with an equal part of those that live in them."""
+    count = number[bundle]
+    sums = [_held(plan, "ram", role) for role in roles]
+    vram = sum(_held(plan, "vram", role)[1] for role in roles)
+    asked = _gpu(plan.spec, bundle, number)
+    return Need(
+        role=bundle,
+        count=count,
+        ram_bytes=-(-sum(high for _, high in sums) // count),
+        expected_bytes=-(-sum(expected for expected, _ in sums) // count),
+        vram_bytes=-(-vram // count),
+        cache_bytes=-(-_cached(plan, *roles) // count),
+        whole_gpu=bundle == LEARNER and count > 1 and vram > 0,
+        asked_gpu=asked,
+        least_gpu=0.0 if vram else asked,  # nobody knows what it holds there
+        cpus=_cpus(plan.spec, bundle, number, on_gpu=vram > 0),
+    )
+
+
+def _cpus(spec: RunSpec, bundle: str, number: dict[str, int], *, on_gpu: bool) -> float:
+    """Cores of a bundle as RLlib asks for them; where nothing is said, none for a learner with a GPU, one for any other."""
+    learner = float(spec.get("rllib.learner_cpus", 0 if on_gpu else 1))
+    if bundle in (RUNNER, EVALUATION):
+        return float(spec.get("rllib.runner_cpus", 1))
+    if bundle == LEARNER:
+        return learner - (-number.get(AGGREGATOR, 0) // number[LEARNER])
+    if bundle == DRIVER:
+        driver = float(spec.get("rllib.driver_cpus", 1))
+        return driver if LEARNER in number else max(driver, learner)
+    return 1.0
+
+
+def _gpu(spec: RunSpec, bundle: str, number: dict[str, int]) -> float:
+    """What RLlib's process in a bundle asks Ray for of a GPU; the driver learns where there is no learner."""
+    if bundle in (RUNNER, EVALUATION):
+        return float(spec.get("rllib.runner_gpus", 0))
+    learns = bundle == LEARNER or (bundle == DRIVER and LEARNER not in number)
+    return float(spec.get("rllib.learner_gpus", 0)) if learns else 0.0
+
+
+def _held(plan: Plan, device: str, process: str) -> tuple[int, int]:
+    """The most that processes of a name hold together in any phase: expected, and upper bound."""
+    sums: dict[str, tuple[int, int]] = {}
+    for entry in plan.ledger.entries:
+        if _belongs(entry, process) and entry.device == device and entry.counts:
+            expected, high = sums.get(entry.phase, (0, 0))
+            sums[entry.phase] = (expected + entry.nbytes, high + entry.amount.high)
+    found = sums.values()
+    return max((expected for expected, _ in found), default=0), max((high for _, high in found), default=0)
+
+
+def _belongs(entry: Entry, process: str) -> bool:
+    """Pages that all processes of a node share are the node's, whoever's ledger line they are in."""
+    return process == RAY if entry.component == SHARED else entry.process == process

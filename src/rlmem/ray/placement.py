@@ -1,0 +1,212 @@
+"""A plan as Ray takes it: a ``PlacementGroupFactory``, options of an actor; and a cluster's nodes as a plan takes them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any
+
+from rlmem.cluster.answers import lacks
+from rlmem.cluster.asking import workload_of
+from rlmem.cluster.nodes import NodeGroup, parse_nodes
+from rlmem.cluster.packing import pack
+from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
+from rlmem.cluster.workload import Workload
+from rlmem.errors import AnalysisError, UsageError
+from rlmem.machines import MACHINES
+from rlmem.measure.calibration import read_calibration
+from rlmem.plan import Budget, Plan
+from rlmem.planner import Planner
+from rlmem.ray.connecting import need_ray
+from rlmem.sources import load
+from rlmem.spec import RunSpec
+from rlmem.trace.rllib import describe_config, is_rllib
+from rlmem.units import format_size
+
+Wanted = Plan | RunSpec | Workload | str
+Nodes = str | Iterable[NodeGroup] | None
+#: Ray's word for a GPU where it says less than the catalogue; the smallest of those it may be.
+_ACCELERATORS = {
+    "A100": "a100-40gb",
+    "V100": "v100-16gb",
+    "A100-40G": "a100-40gb",
+    "A100-80G": "a100-80gb",
+    "H100": "h100-80gb",
+}
+_LABEL = "accelerator_type:"
+#: Seconds that a node may take to say how much RAM it has; a worker may have to start there.
+ASK_SECONDS = 60.0
+
+
+def placement_group_for(wanted: Wanted, nodes: Nodes = None, *, margin: float = MARGIN) -> Any:
+    """A ``ray.tune.PlacementGroupFactory`` with the bundles of a run, the driver's first, for ``tune.with_resources``.
+
+    ``wanted`` is a plan, a ``RunSpec``, or a target as ``rlmem plan`` takes one: a preset, a run file, ``rllib:config.py:config``.
+    ``nodes`` is what ``--nodes`` takes; then a run that does not fit is an error that says why. Without it, a bundle asks for its
+    share of the GPU that the plan's budget names, or for what an RLlib configuration says, or for a whole one. Where a configuration
+    asks for more of a GPU than its bytes need, so does the bundle: RLlib's learner would not start in a smaller one. What is
+    enough, to be written there, is in ``resources_for``.
+    """
+    need_ray()
+    from ray.tune import PlacementGroupFactory
+
+    workload, vram = _workload(wanted)
+    needs = tuple(replace(need, least_gpu=need.asked_gpu) for need in workload.needs)
+    bundles = []
+    for need, asked in zip(needs, _asked(replace(workload, needs=needs), vram, nodes, margin), strict=True):
+        bundles += [_bundle({**asked, "GPU": max(asked["GPU"], need.asked_gpu)})] * need.count
+    return PlacementGroupFactory(bundles, strategy="PACK")
+
+
+def resources_for(
+    wanted: Wanted, role: str | None = None, nodes: Nodes = None, *, margin: float = MARGIN
+) -> dict[str, float]:
+    """``num_cpus``, ``num_gpus`` and ``memory`` of one bundle, for ``.options(**…)``; without a role, of the one that drives."""
+    workload, vram = _workload(wanted)
+    roles = [need.role for need in workload.needs]
+    if role is not None and role not in roles:
+        raise UsageError(f"no role {role!r} in this run; it has {', '.join(roles)}")
+    asked = _asked(workload, vram, nodes, margin)[0 if role is None else roles.index(role)]
+    return {"num_cpus": asked["CPU"], "num_gpus": asked["GPU"], "memory": asked["memory"]}
+
+
+def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) -> list[dict[str, float]]:
+    """What one bundle of every need asks for; ``vram`` is that of the GPU it was planned for."""
+    terms = Terms(margin=margin)
+    if nodes is None:
+        # A node that limits nothing, with one GPU: the one the plan was made for, or one that nobody knows.
+        size = 1 << 60
+        groups: tuple[NodeGroup, ...] = (NodeGroup(name="any", ram_bytes=size, gpus=1, vram_bytes=vram),)
+    else:
+        groups = parse_nodes(nodes) if isinstance(nodes, str) else tuple(nodes)
+        packing = pack(workload, groups, terms, trials=1)
+        if not packing.trials:
+            raise AnalysisError(f"{workload.name} does not fit these nodes: {_why(packing)}")
+    frames = [frame_of(group, workload, terms) for group in groups]
+    asks = []
+    for index, need in enumerate(workload.needs):
+        # One number for all nodes: the largest that any node asks for on which a bundle can be at all.
+        found = [frame.asks[index] for frame in frames if frame.asks[index].share <= SHARES]
+        if not found:
+            raise AnalysisError(
+                f"{workload.name}: {need.role} needs {format_size(need.vram_bytes)} of GPU memory, more than one GPU has "
+                f"({format_size(max(group.vram_bytes or 0 for group in groups))})"
+            )
+        share, memory = max(ask.share for ask in found) / SHARES, max(ask.memory_bytes for ask in found)
+        if nodes is None and vram is None and need.asked_gpu:
+            share = need.asked_gpu
+        asks.append({"CPU": need.cpus, "GPU": share, "memory": memory})
+    return asks
+
+
+def _why(packing: Any) -> str:
+    """The first thing that is missing, in a sentence."""
+    lack = lacks(packing)[0]
+    name = {
+        "ram": "RAM",
+        "vram": "GPU memory",
+        "memory": "memory that Ray admits",
+        "store": "object store",
+        "cpus": "cores",
+    }
+    if not lack.never:
+        return f"{lack.count} × {lack.role} find no place, for want of {name[lack.resource]}"
+    shown = [f"{value:g}" if lack.resource == "cpus" else format_size(value) for value in (lack.needs, lack.has)]
+    return f"{lack.role} needs {shown[0]} of {name[lack.resource]}, the nearest node has {shown[1]}"
+
+
+def _bundle(asked: dict[str, float]) -> dict[str, float]:
+    """A bundle without the resources it needs none of."""
+    return {name: value for name, value in asked.items() if value}
+
+
+def _workload(wanted: Wanted) -> tuple[Workload, int | None]:
+    """What is wanted as a workload, and the GPU memory it was planned for."""
+    if isinstance(wanted, Workload):
+        return wanted, None
+    if isinstance(wanted, Plan):
+        return workload_of(wanted), wanted.budget.vram_bytes
+    if isinstance(wanted, str):
+        wanted = describe_config(wanted, None, ())[0] if is_rllib(wanted) else load(wanted)
+    if not isinstance(wanted, RunSpec):
+        raise UsageError(f"a plan, a RunSpec or a target such as 'pidog-sac', please, not {type(wanted).__name__}")
+    return workload_of(Planner(Budget(name="any"), read_calibration()).plan(wanted, findings=False)), None
+
+
+def nodes_of(ray: Any, *, ask: bool = True) -> tuple[NodeGroup, ...]:
+    """The nodes of the cluster that ``ray`` is connected to, equal ones together, as if nothing were running on them.
+
+    What Ray admits and how large stores are is what the nodes were started with. How much RAM a node has is asked of a worker
+    there; with ``ask=False``, or without an answer, it is what Ray divides between workers and store.
+    """
+    alive = [node for node in ray.nodes() if node["Alive"]]
+    if not alive:
+        raise AnalysisError("the cluster has no living node; see 'ray status' there")
+    ram = _ram_bytes(ray, [node["NodeID"] for node in alive]) if ask else {}
+    found: dict[NodeGroup, int] = {}
+    names: dict[NodeGroup, str] = {}
+    for node in alive:
+        group = _node(node["Resources"], ram.get(node["NodeID"]))
+        found[group] = found.get(group, 0) + 1
+        names.setdefault(group, str(node["NodeManagerAddress"]))
+    return tuple(
+        replace(group, count=count, name=names[group] if count == 1 else f"node like {names[group]}")
+        for group, count in found.items()
+    )
+
+
+def _node(resources: dict[str, float], ram: int | None) -> NodeGroup:
+    memory, store = int(resources.get("memory", 0)), int(resources.get("object_store_memory", 0))
+    label = next((name.removeprefix(_LABEL) for name in resources if name.startswith(_LABEL)), None)
+    return NodeGroup(
+        name="",
+        ram_bytes=ram or memory + store,
+        cpus=float(resources.get("CPU", 0)),
+        gpus=int(resources.get("GPU", 0)),
+        gpu=label,
+        vram_bytes=_vram_bytes(label),
+        memory_bytes=memory,
+        store_bytes=store,
+    )
+
+
+def _vram_bytes(label: str | None) -> int | None:
+    """Memory of the card that Ray's label names; ``None`` when the catalogue does not know it."""
+    if label is None:
+        return None
+    key = _ACCELERATORS.get(label, label.lower())
+    return next((machine.vram_bytes for machine in MACHINES if machine.kind == "card" and machine.name == key), None)
+
+
+def _ram_bytes(ray: Any, nodes: list[str]) -> dict[str, int]:
+    """RAM of every node as a worker there may use it.
+
+    Ray looks at the machine or its container. A cgroup further in, such as a batch system's, is seen where rlmem is installed.
+    """
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    def total() -> int:
+        from ray._common.utils import get_system_memory
+
+        sizes = [int(get_system_memory())]
+        try:
+            from rlmem.measure.limits import read_limits
+        except ImportError:
+            return sizes[0]
+        return min(sizes + [limit.nbytes for limit in read_limits() if limit.kind.startswith("cgroup")])
+
+    task = ray.remote(num_cpus=0, max_retries=0)(total)
+    asked = {
+        task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)).remote(): node
+        for node in nodes
+    }
+    ready, late = ray.wait(list(asked), num_returns=len(asked), timeout=ASK_SECONDS)
+    for each in late:
+        ray.cancel(each, force=True)
+    found = {}
+    for each in ready:
+        try:
+            found[asked[each]] = int(ray.get(each))
+        except ray.exceptions.RayError:  # the node went away, or cannot start a worker: what Ray divides is known
+            continue
+    return found

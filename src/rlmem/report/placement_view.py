@@ -1,0 +1,290 @@
+"""A placement in sentences and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.machines import find_machine
+from rlmem.report.view import Column, Item, Section, Table, View
+from rlmem.units import format_count, format_size
+
+_NAMES = {"ram": "RAM", "vram": "GPU memory", "store": "the object store", "memory": "Ray's memory", "cpus": "cores"}
+#: Rows of a table that nobody reads further than.
+_ROWS = 12
+
+
+def placement_view(document: Mapping[str, Any]) -> View:
+    """What ``rlmem workers`` shows."""
+    target = document["target"]
+    title = f"{target['name']}: {target['about']}" if target["about"] else str(target["name"])
+    return View(
+        title=title,
+        verdict=placement_verdict(document),
+        sections=placement_sections(document),
+        notes=placement_notes(document),
+    )
+
+
+def placement_verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    """How many fit and what stops more, or that nothing does."""
+    nodes = sum(group["count"] for group in document["nodes"])
+    where = "on this node" if nodes == 1 else f"on {format_count(nodes)} nodes"
+    if not document["trials"]:
+        return ((f"does not fit {where}: {_missing(document, document['lacks'][0])}", "bad"),)
+    if document["shards"]:
+        shards = document["shards"]
+        text = (
+            f"{format_count(shards['whole'])} {shards['path']} fit {where} over {_count(shards['count'], 'learner')} of "
+            f"{format_count(shards['each'])}"
+        )
+        return ((text, "good"),)
+    least = "at least " if document["at_least"] else ""
+    stops = (
+        f"; {_NAMES[document['limit']]} stop{'' if document['limit'] == 'cpus' else 's'} one more"
+        if document["limit"]
+        else ""
+    )
+    lines = [
+        (
+            f"{least}{_count(document['trials'], 'trial')} fit{'s' * (document['trials'] == 1)} at once {where}{stops}",
+            "good",
+        )
+    ]
+    if document["most"]:
+        runs = "one trial alone could have" if document["most"]["count"] else "not even one fits; there could be"
+        lines.append((f"{runs} {_count(document['most']['count'], document['most']['role'])} at most", "plain"))
+    return tuple(lines)
+
+
+def placement_sections(document: Mapping[str, Any]) -> tuple[Section, ...]:
+    """Bundles, nodes, what an empty node holds, what to tell Ray, what is missing."""
+    sections = [Section(title="What is placed", tables=(_bundles(document),))]
+    if document["lacks"]:
+        items = tuple(_lack(document, lack) for lack in document["lacks"])
+        sections.append(Section(title="What does not fit", items=items))
+    if document["uses"]:
+        sections.append(Section(title="Where it goes", tables=(_uses(document),)))
+    sections.append(Section(title="How many an empty node holds", tables=(_holds(document),)))
+    if document["on_ray"] and document["trials"]:
+        sections.append(Section(title="For Ray", lines=_for_ray(document)))
+    return tuple(sections)
+
+
+def placement_notes(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """On which terms."""
+    terms = document["terms"]
+    notes = [
+        f"Upper bounds with a margin of {terms['margin']:.0%} on top; at most {terms['kill_share']:.0%} of a node's RAM in use, where Ray's "
+        "memory monitor begins to end workers."
+        if document["on_ray"]
+        else f"Upper bounds with a margin of {terms['margin']:.0%} on top; at most {terms['kill_share']:.0%} of a node's RAM in use."
+    ]
+    if document["on_ray"]:
+        notes.append(
+            f"A node that holds anything pays {format_size(document['node_bytes'])} once for Ray's own processes and shared pages. "
+            "Ray's 'memory' decides what is admitted; it limits nobody."
+        )
+    if any(group["cpus"] is None for group in document["nodes"]):
+        notes.append("Cores are not limited where nobody said how many there are: (64GB,16cpu).")
+    if any(bundle["whole_gpu"] for bundle in document["bundles"]):
+        notes.append("Learners that exchange gradients have a GPU each: NCCL refuses two on one.")
+    if document["on_ray"] and any(len(set(bundle["gpus"])) > 1 for bundle in document["bundles"]):
+        notes.append(
+            "Ray counts shares of GPUs, not their bytes: with GPUs of several sizes ask for the largest share, and keep bundles off a GPU "
+            "that is too small with accelerator_type."
+        )
+    notes.append("GiB is 2³⁰ bytes, GB is 10⁹.")
+    return tuple(notes)
+
+
+def _bundles(document: Mapping[str, Any]) -> Table:
+    shared = any(any(share != 0 for share in bundle["gpus"]) for bundle in document["bundles"])
+    rows = []
+    for bundle in document["bundles"]:
+        cells = [
+            bundle["role"],
+            format_count(bundle["count"]),
+            "" if bundle["expected_bytes"] is None else format_size(bundle["expected_bytes"]),
+            format_size(bundle["high_bytes"]),
+            _spread([format_size(size) for size in bundle["memory_bytes"]]),
+            _number(bundle["cpus"]),
+        ]
+        if shared:
+            cells += [
+                format_size(bundle["vram_bytes"]) if bundle["vram_bytes"] else "",
+                _spread(["none fits" if share is None else _number(share) for share in bundle["gpus"]]),
+            ]
+        rows.append(tuple(cells))
+    titles = ["bundle", "count", "expected", "upper bound", "memory to ask for", "cores"]
+    titles += ["GPU memory", "share of a GPU"] if shared else []
+    columns = tuple(Column(title=title, right=index > 0) for index, title in enumerate(titles))
+    flight = document["flight_bytes"]
+    note = f"in flight in object stores: {format_size(flight)} at most" if flight else ""
+    return Table(title="", columns=columns, rows=tuple(rows), note=note)
+
+
+def _spread(texts: list[str]) -> str:
+    """One text when all groups agree, else one for each, in their order."""
+    return " / ".join(dict.fromkeys(texts))
+
+
+def _uses(document: Mapping[str, Any]) -> Table:
+    shared = any(use["gpus"] for use in document["uses"])
+    titles = ["nodes", "each", "holds", "RAM in use", "of usable", "cores", *(["GPUs"] if shared else [])]
+    found: dict[tuple[str, ...], int] = {}
+    for use in document["uses"]:
+        group = document["nodes"][use["group"]]
+        cells = [
+            group["name"],
+            " + ".join(_count(count, role) for role, count in use["bundles"].items()),
+            format_size(use["ram_bytes"]),
+            format_size(use["usable_bytes"]),
+            _number(use["cpus"]) + (f" of {_number(group['cpus'])}" if group["cpus"] is not None else ""),
+            *([_gpus(use["gpus"])] if shared else []),
+        ]
+        found[tuple(cells)] = found.get(tuple(cells), 0) + use["nodes"]
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    rows = [(format_count(nodes), *cells) for cells, nodes in ordered[:_ROWS]]
+    left = ["" for _ in titles[3:]]
+    if len(ordered) > _ROWS:
+        others = sum(nodes for _, nodes in ordered[_ROWS:])
+        rows.append((format_count(others), "", f"{len(ordered) - _ROWS} other mixtures", *left))
+    if document["idle_nodes"]:
+        rows.append((format_count(document["idle_nodes"]), "", "nothing", *left))
+    columns = tuple(Column(title=title, right=index not in (1, 2)) for index, title in enumerate(titles))
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def _gpus(shares: list[float]) -> str:
+    """``3 full, 1 at 0.42``; equal ones together."""
+    counts: dict[float, int] = {}
+    for share in shares:
+        counts[share] = counts.get(share, 0) + 1
+    parts = [f"{count} at {_number(share)}" for share, count in counts.items() if share]
+    return ", ".join(parts) or "–"
+
+
+def _holds(document: Mapping[str, Any]) -> Table:
+    known = [name for name in _NAMES if any(name in row["by"] for row in document["holds"])]
+    rows = [
+        (
+            document["nodes"][row["group"]]["name"],
+            row["role"],
+            format_count(row["count"]),
+            _NAMES[row["limit"]] if row["limit"] else "nothing",
+            *(format_count(row["by"][name]) if name in row["by"] else "" for name in known),
+        )
+        for row in document["holds"]
+    ]
+    columns = (
+        Column(title="node", right=False),
+        Column(title="bundle", right=False),
+        Column(title="holds"),
+        Column(title="stopped by", right=False),
+        *(Column(title=f"by {_NAMES[name]}") for name in known),
+    )
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def _for_ray(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What to start nodes with, and what to ask for."""
+    lines = []
+    starts: dict[tuple[int, int, int], int] = {}
+    for use in document["uses"]:
+        group = document["nodes"][use["group"]]
+        if group["store_bytes"] is None:  # a running node is as it is
+            key = (use["group"], use["admit_bytes"], use["object_store_bytes"] or 0)
+            starts[key] = starts.get(key, 0) + use["nodes"]
+    for (index, admit, store), nodes in sorted(starts.items(), key=lambda item: -item[1])[:3]:
+        group = document["nodes"][index]
+        usual = f"by default the store would get {format_size(group['default_store_bytes'])}"
+        lines.append(
+            f"{_count(nodes, 'node')} of {group['name']}: ray start --memory={admit} --object-store-memory={store}   ({usual})"
+        )
+    shown = [_bundle(bundle) for bundle in document["bundles"]]
+    lines.append(f'placement group: [{", ".join(shown)}], strategy="{document["strategy"]}"')
+    lines += [
+        f"in the configuration: num_gpus_per_learner={_number(share)}; it asks for {_number(bundle['asked_gpu'])}"
+        for bundle in document["bundles"]
+        if (share := max((share for share in bundle["gpus"] if share), default=0.0))
+        and bundle["vram_bytes"]
+        and bundle["asked_gpu"] not in (0, share)
+    ]
+    if not document["shards"]:
+        lines.append(
+            "in Python: rlmem.ray.placement_group_for(target, nodes=…), rlmem.ray.resources_for(target, role=…)"
+        )
+    return tuple(lines)
+
+
+def _bundle(bundle: Mapping[str, Any]) -> str:
+    shares = [share for share in bundle["gpus"] if share]
+    parts = [f'"CPU": {_number(bundle["cpus"])}']
+    if shares:
+        parts.append(f'"GPU": {_number(max(shares))}')
+    parts.append(f'"memory": {max(bundle["memory_bytes"])}')
+    text = "{" + ", ".join(parts) + "}"
+    return text if bundle["count"] == 1 else f"{bundle['count']} × {text}"
+
+
+def _lack(document: Mapping[str, Any], lack: Mapping[str, Any]) -> Item:
+    return Item(lead=lack["role"], text=_missing(document, lack), tone="bad", more=tuple(_would(document, lack)))
+
+
+def _missing(document: Mapping[str, Any], lack: Mapping[str, Any]) -> str:
+    group = document["nodes"][lack["group"]]
+    name = _NAMES[lack["resource"]]
+    if not lack["never"]:
+        asked = next(bundle["count"] for bundle in document["bundles"] if bundle["role"] == lack["role"])
+        find = "finds" if lack["count"] == 1 else "find"
+        return (
+            f"{format_count(lack['count'])} of {_count(asked, lack['role'])} {find} no place: nodes run out of {name}"
+        )
+    needs, has = (_amount(lack[key], lack["resource"]) for key in ("needs", "has"))
+    what = f"one {lack['role']} needs {needs} of {name}" if lack["needs"] else f"one {lack['role']} needs a GPU"
+    if lack["resource"] == "vram" and not group["gpus"]:
+        return f"{what}, and {group['name']} has no GPU"
+    over = _amount(lack["needs"] - lack["has"], lack["resource"])
+    return f"{what}, {over} more than the {has} of {group['name']}"
+
+
+def _would(document: Mapping[str, Any], lack: Mapping[str, Any]) -> list[str]:
+    found = []
+    if lack["never"] and lack["resource"] in ("ram", "memory"):
+        least = lack["needs"] / document["terms"]["kill_share"]
+        found.append(f"a node with at least {format_size(least)} of RAM would hold it{_such(lack['machine'], 'ram')}")
+    elif lack["never"] and lack["resource"] == "vram":
+        least = f"with at least {format_size(lack['needs'])} " if lack["needs"] else ""
+        found.append(f"a GPU {least}would hold it{_such(lack['machine'], 'vram')}")
+    elif lack["never"] and lack["resource"] == "store":
+        found.append(f"start the node with --object-store-memory={lack['needs']:.0f}, or fewer requests in flight")
+    elif lack["never"]:
+        found.append(f"a node with at least {_number(lack['needs'])} cores would hold it")
+    if lack["nodes"]:
+        found.append(
+            f"{_count(lack['nodes'], 'node')} of {document['nodes'][lack['group']]['name']} would hold a trial"
+        )
+    if document["most"] and lack["role"] == document["most"]["role"] and document["most"]["count"]:
+        found.append(f"with {_count(document['most']['count'], lack['role'])} it fits")
+    return found
+
+
+def _such(machine: str | None, device: str) -> str:
+    if machine is None:
+        return "; no machine of the catalogue has as much"
+    found = find_machine(machine)
+    size = found.vram_bytes if device == "vram" else found.ram_bytes
+    return f", such as {machine} ({format_size(size or 0)})"
+
+
+def _amount(value: float, resource: str) -> str:
+    return _number(value) if resource == "cpus" else format_size(value)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4f}".rstrip("0").rstrip(".")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{format_count(count)} {what}{'' if count == 1 else 's'}"

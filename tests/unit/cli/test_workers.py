@@ -1,0 +1,215 @@
+"""``rlmem workers`` and ``rlmem plan --nodes``: answers, documents, errors, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from rlmem.cli import run
+from rlmem.report.document import PLAN_JSON_SCHEMA, read_plan_document
+from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
+from rlmem.report.saved import read_document
+
+RLLIB = """\
+schema: rlmem.run/1
+name: atari
+framework: {name: rllib}
+algorithm: ppo
+observation: {type: box, shape: [84, 84, 4], dtype: uint8}
+action: {type: discrete, n: 6}
+rllib: {num_env_runners: 40, num_learners: 2}
+device: cuda
+"""
+
+
+def call(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    code = run(list(arguments))
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any]:
+    code, out, _ = call(capsys, *arguments, "--json")
+    document: dict[str, Any] = json.loads(out)
+    placement = document.get("placement", document)
+    jsonschema.validate(placement, PLACEMENT_JSON_SCHEMA)
+    assert code == (0 if placement["trials"] else 1)
+    return document
+
+
+def test_how_many_trials_of_the_trading_run_fit_31_gb(capsys: pytest.CaptureFixture[str]) -> None:
+    """The owner ran three and feared for memory."""
+    document = answer(capsys, "workers", "crypto-ppo", "--ram", "31GB")
+    (bundle,), (node,) = document["bundles"], document["nodes"]
+    each = bundle["memory_bytes"][0]
+    assert each == pytest.approx(1.1 * bundle["high_bytes"], abs=1)
+    assert document["trials"] == int(0.95 * 31e9) // each > 30
+    assert (document["limit"], document["on_ray"], node["cpus"]) == ("ram", False, None)
+    code, out, _ = call(capsys, "workers", "crypto-ppo", "--ram", "31GB")
+    assert code == 0
+    assert out.startswith(f"{document['trials']} trials fit at once on this node; RAM stops one more")
+
+
+def test_a_thousand_nodes_are_planned_by_counting(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "workers", "crypto-ppo", "--nodes", "1000x(64GB,16cpu)")
+    assert (document["trials"], document["limit"], document["on_ray"]) == (16_000, "cpus", True)
+    (use,) = document["uses"]
+    assert use["nodes"] == 1000
+    assert use["admit_bytes"] + use["object_store_bytes"] + use["node_bytes"] <= 0.95 * 64e9
+    assert use["object_store_bytes"] < document["nodes"][0]["default_store_bytes"]
+
+
+def test_a_larger_margin_fits_fewer(capsys: pytest.CaptureFixture[str]) -> None:
+    fits = [
+        answer(capsys, "workers", "crypto-ppo", "--ram", "31GB", "--margin", margin)["trials"]
+        for margin in ("0", "10%", "0.5")
+    ]
+    assert fits == sorted(set(fits), reverse=True)
+
+
+def test_ten_million_agents_are_shared_out_over_learners(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ("workers", "drone-swarm", "--set", "agents=10M", "--set", "storage=stream", "--shard", "agents")
+    document = answer(capsys, *arguments, "--nodes", "16x16GB")
+    assert document["shards"] == {"path": "agents", "whole": 10_000_000, "count": 8, "each": 1_250_000}
+    code, out, _ = call(capsys, *arguments, "--nodes", "16x16GB")
+    assert (code, out.splitlines()[0]) == (
+        0,
+        "10,000,000 agents fit on 16 nodes over 8 learners of 1,250,000",
+    )
+
+
+def test_rllib_is_placed_role_by_role(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "atari.yaml"
+    file.write_text(RLLIB)
+    document = answer(capsys, "workers", str(file), "--nodes", "4x(64GB,16cpu,1xA100-80GB)")
+    assert [(bundle["role"], bundle["count"]) for bundle in document["bundles"]] == [
+        ("driver", 1),
+        ("env-runner", 40),
+        ("learner", 2),
+    ]
+    assert document["bundles"][2]["gpus"] == [1.0]
+    # 64 cores, of which the driver has one; learners with GPUs take none.
+    assert document["most"] == {"role": "env-runner", "count": 63}
+    runners = [use["bundles"].get("env-runner", 0) * use["nodes"] for use in document["uses"]]
+    assert sum(runners) == 40 * document["trials"]
+
+
+def test_what_does_not_fit_says_so_and_what_would(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    code, out, _ = call(capsys, "workers", "pidog-sac", "--nodes", "10x8GB")
+    assert code == 1
+    assert out.startswith("does not fit on 10 nodes: one trial needs")
+    assert "a node with at least" in out
+    assert "such as gcp-n2-standard-8 (32.0 GiB)" in out
+    file = tmp_path / "atari.yaml"
+    file.write_text(RLLIB)
+    code, out, _ = call(capsys, "workers", str(file), "--nodes", "4x(64GB,4cpu)")
+    assert code == 1
+    assert "has no GPU" in out
+    code, out, _ = call(capsys, "workers", str(file), "--nodes", "4x(64GB,4cpu,1xA100-80GB)")
+    assert code == 1
+    assert "25 of 40 env-runners find no place: nodes run out of cores" in out
+    assert "with 15 env-runners it fits" in out
+    assert "11 nodes of 64GB,4cpu,1xA100-80GB would hold a trial" in out
+
+
+def test_a_plan_on_nodes_carries_its_placement(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "atari.yaml"
+    file.write_text(RLLIB)
+    nodes = ("--nodes", "4x(64GB,16cpu,1xA100-80GB)")
+    document = answer(capsys, "plan", str(file), *nodes)
+    jsonschema.validate(document, PLAN_JSON_SCHEMA)
+    assert read_plan_document(document, "here")["placement"]["trials"] == 1
+    assert document["machine"]["ram_bytes"] is None
+    code, out, _ = call(capsys, "plan", str(file), *nodes)
+    assert code == 0
+    assert out.startswith("1 trial fits at once on 4 nodes")
+    assert "On the nodes: For Ray" in out
+
+
+def test_a_plan_in_one_place_is_judged_by_the_largest_node(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "plan", "pidog-sac", "--nodes", "10x8GB + 2x16GB")
+    assert document["verdict"] == "does-not-fit"
+    assert document["machine"]["ram_bytes"] == 16 * 10**9
+
+
+def test_what_a_configuration_asks_for_of_a_gpu_is_told_from_what_it_needs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "run.yaml"
+    asks = "rllib: {num_env_runners: 2, num_learners: 1, learner_gpus: 1, runner_gpus: 0.25}"
+    file.write_text(RLLIB.replace("rllib: {num_env_runners: 40, num_learners: 2}", asks))
+    nodes = ("--nodes", "(64GB,16cpu,1xA100-80GB)")
+    bundles = {bundle["role"]: bundle for bundle in answer(capsys, "workers", str(file), *nodes)["bundles"]}
+    (share,) = bundles["learner"]["gpus"]
+    assert 0 < share < 0.1
+    assert (bundles["learner"]["asked_gpu"], bundles["env-runner"]["gpus"]) == (1, [0.25])
+    out = call(capsys, "workers", str(file), *nodes)[1]
+    assert f"in the configuration: num_gpus_per_learner={share:g}; it asks for 1" in out
+    code, out, _ = call(capsys, "workers", str(file), "--nodes", "(64GB,16cpu)")
+    assert code == 1
+    assert "one env-runner needs a GPU, and 64GB,16cpu has no GPU" in out
+
+
+def test_a_share_of_a_gpu_is_a_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "run.yaml"
+    file.write_text(RLLIB)
+    for value in ("much", "-1", "nan", "inf", "true"):
+        code, out, err = call(capsys, "workers", str(file), "--nodes", "64GB", "--set", f"rllib.learner_gpus={value}")
+        assert (code, out) == (2, "")
+        assert "rllib.learner_gpus: expected a number such as 0.5, at least 0" in err
+
+
+def test_a_saved_placement_is_shown_again(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "placement.json"
+    arguments = ("workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")
+    assert call(capsys, *arguments, "-o", str(file))[0] == 0
+    assert read_document(json.loads(file.read_text()), "here")[0]["trials"] == 64
+    assert call(capsys, "show", str(file))[1] == call(capsys, *arguments)[1]
+
+
+def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = call(capsys, "schema", "placement")
+    assert (code, json.loads(out)) == (0, PLACEMENT_JSON_SCHEMA)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("crypto-ppo", "--nodes", "4x"), "neither a size nor a machine"),
+        (("crypto-ppo", "--nodes", "64GB", "--ram", "64GB"), "contradict"),
+        (("crypto-ppo", "--ray", "--ram", "64GB"), "contradict"),
+        (("crypto-ppo", "--ray", "--nodes", "64GB"), "contradict"),
+        (("crypto-ppo", "--nodes", "64GB", "--address", "10.0.0.1:6379"), "--address is for --ray"),
+        (("crypto-ppo", "--nodes", "64GB", "--margin", "lots"), "--margin 'lots' is not a share"),
+        (("crypto-ppo", "--nodes", "64GB", "--margin", "100%"), "below 100%"),
+        (("crypto-ppo", "--nodes", "64GB", "--margin", "nan"), "--margin 'nan'"),
+        (("crypto-ppo", "--nodes", "64GB", "--shard", "device"), "only counts"),
+        (("crypto-ppo", "--nodes", "64GB", "--shard", "nothing"), "unknown key"),
+        (("crypto-pp", "--nodes", "64GB"), "did you mean 'crypto-ppo'"),
+        (("crypto-ppo", "--machine", "rtx-4090", "--ram", "x"), "--ram 'x'"),
+        (("crypto-ppo", "--nodes", "64GB", "--", "arg"), "script arguments"),
+    ],
+)
+def test_wrong_requests_are_one_line(
+    capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], problem: str
+) -> None:
+    code, out, err = call(capsys, "workers", *arguments)
+    assert (code, out) == (2, "")
+    assert problem in err
+    assert err.count("\n") == 1
+
+
+def test_a_card_alone_has_no_ram_to_place_anything_in(capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = call(capsys, "workers", "crypto-ppo", "--machine", "rtx-4090")
+    assert code == 3
+    assert "give --ram or --nodes" in err
+
+
+def test_this_machine_is_the_default(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "workers", "crypto-ppo", "--set", "n_steps=8")
+    assert [node["name"] for node in document["nodes"]] == ["this machine"]
+    assert document["nodes"][0]["cpus"] is not None

@@ -1,0 +1,96 @@
+"""How many a node holds and what stops it, what is missing, and what would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rlmem.cluster.answers import lacks, most_bundles, node_holds, resized
+from rlmem.cluster.nodes import group_of, parse_nodes
+from rlmem.cluster.packing import pack
+from rlmem.cluster.workload import Need, Workload
+from rlmem.machines import find_machine
+from rlmem.units import GIB, MIB
+
+RUN = Workload(
+    name="rllib",
+    needs=(
+        Need(role="driver", ram_bytes=2 * GIB),
+        Need(role="env-runner", count=100, ram_bytes=700 * MIB),
+        Need(role="learner", count=2, ram_bytes=3 * GIB, vram_bytes=9 * GIB, cpus=0),
+    ),
+    node_bytes=600 * MIB,
+    store_bytes=3 * GIB,
+)
+
+
+def test_every_resource_says_how_many_it_would_hold_alone() -> None:
+    packing = pack(RUN, parse_nodes("4x(64GB,8cpu,1xA100-80GB)"))
+    rows = {row.role: row for row in node_holds(packing)}
+    assert (rows["env-runner"].count, rows["env-runner"].limit) == (8, "cpus")
+    assert dict(rows["env-runner"].by)["ram"] == 70
+    assert (rows["learner"].count, rows["learner"].limit) == (8, "vram")
+    assert "cpus" not in dict(rows["learner"].by)
+
+
+@given(st.integers(1, 40), st.integers(1, 64), st.integers(0, 4))
+@settings(max_examples=60, deadline=None)
+def test_what_a_node_is_said_to_hold_can_be_placed_there_and_one_more_cannot(gib: int, cpus: int, gpus: int) -> None:
+    """For bundles that drive nothing: packed as a workload of their own, what a node is said to hold fits, and no more."""
+    text = f"({gib + 2}GiB,{cpus}cpu" + (f",{gpus}xrtx-4090)" if gpus else ")")
+    groups = parse_nodes(text)
+    for need in (Need(role="a", ram_bytes=900 * MIB), Need(role="b", ram_bytes=GIB, vram_bytes=5 * GIB, cpus=0.5)):
+        alone = Workload(name="one", needs=(need,), node_bytes=RUN.node_bytes)
+        (row,) = node_holds(pack(alone, groups))
+        assert pack(alone, groups).trials == row.count
+
+
+def test_a_bundle_that_fits_no_node_says_what_it_lacks_and_which_machine_would_hold_it() -> None:
+    packing = pack(RUN, parse_nodes("3GB"))
+    by_role = {lack.role: lack for lack in lacks(packing)}
+    driver = by_role["driver"]
+    assert (driver.never, driver.resource, driver.count) == (True, "ram", 1)
+    assert driver.has == int(0.95 * 3e9)
+    assert driver.needs > 2.2 * GIB + 3.3 * GIB  # itself, and everything in flight
+    machine = group_of(find_machine(driver.machine or ""))
+    assert pack(Workload(name="d", needs=RUN.needs[:1], store_bytes=3 * GIB), (machine,)).trials
+
+
+def test_gpu_memory_names_the_smallest_card_that_would_do() -> None:
+    packing = pack(RUN, parse_nodes("2x(64GB,64cpu)"))
+    (lack,) = lacks(packing)
+    assert (lack.role, lack.resource, lack.has, lack.machine) == ("learner", "vram", 0, "rtx-3080")
+    huge = replace(RUN, needs=(*RUN.needs[:2], replace(RUN.needs[2], vram_bytes=900 * GIB)))
+    (lack,) = lacks(pack(huge, parse_nodes("2x(64GB,64cpu,8xb200)")))
+    assert lack.machine is None
+
+
+def test_nodes_that_are_full_say_how_many_would_do() -> None:
+    groups = parse_nodes("4x(64GB,8cpu,1xA100-80GB)")
+    (lack,) = lacks(pack(RUN, groups))
+    assert (lack.role, lack.never, lack.resource) == ("env-runner", False, "cpus")
+    assert lack.nodes is not None
+    assert pack(RUN, [replace(groups[0], count=lack.nodes)]).trials
+    assert not pack(RUN, [replace(groups[0], count=lack.nodes - 1)]).trials
+
+
+def test_the_largest_number_of_runners_fits_and_one_more_does_not() -> None:
+    groups = parse_nodes("4x(64GB,8cpu,1xA100-80GB)")
+    most = most_bundles(RUN, "env-runner", groups)
+    assert most == 31  # 32 cores, and the driver has one
+    assert pack(resized(RUN, "env-runner", most), groups).trials
+    assert not pack(resized(RUN, "env-runner", most + 1), groups).trials
+
+
+def test_where_not_even_one_runner_fits_the_answer_is_none() -> None:
+    assert most_bundles(RUN, "env-runner", parse_nodes("1GB")) == 0
+
+
+def test_of_several_groups_the_nearest_one_is_named() -> None:
+    packing = pack(
+        Workload(name="x", needs=(Need(role="trial", ram_bytes=100 * GIB),)), parse_nodes("16GB + 64GB + 32GB")
+    )
+    (lack,) = lacks(packing)
+    assert packing.groups[lack.group].name == "64GB"
