@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli.common import chosen_format, emit, output_options, set_option
+from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.plan import Budget
     from rlmem.programs.bench import Benched, BenchOptions
+    from rlmem.programs.bench_runs import BenchRunning, Execute
     from rlmem.runner.sampler import Sample
     from rlmem.sources.profiles import Profile
     from rlmem.spec import RunSpec
@@ -43,6 +47,8 @@ if TYPE_CHECKING:
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of environment and networks."
 )
+@click.option("--fresh", is_flag=True, help="Train all profiles, also those an interrupted run has.")
+@on_options
 @click.option("--csv", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows as CSV too.")
 @set_option
 @output_options
@@ -57,6 +63,9 @@ def command(
     timeout: float | None,
     python: str | None,
     seed: int,
+    fresh: bool,
+    on: str | None,
+    address: str | None,
     csv: Path | None,
     sets: tuple[str, ...],
     as_json: bool,
@@ -74,14 +83,24 @@ def command(
       rlmem bench pidog-sac --timesteps 25000 --profiles all
       rlmem bench pidog-sac --timesteps 2k --profiles fast,balanced --ram 30GB
       rlmem bench run.yaml --timesteps 10k --env Hopper-v5 --profiles mine.yaml
+      rlmem bench pidog-sac --timesteps 25k --on ray --address head:6379
 
     A profile file maps names to settings: fields of the run ('rlmem schema run'), learning_rate, train_freq, gamma, tau …
 
-    Exits 1 when a profile did not end well. 130 after Ctrl-C; finished profiles are kept ('rlmem runs').
+    With --on ray, profiles are tasks of a Ray cluster, at once as many as its nodes have CPUs and memory for: peaks are the same,
+    speeds are of profiles that share a node.
+
+    Exits 1 when a profile did not end well. 130 after Ctrl-C; finished profiles are kept ('rlmem runs'), and the same command goes
+    on with the others.
     """
     from rlmem.budget import cap_bytes, make_budget
     from rlmem.programs.bench import ENVIRONMENTS, BenchOptions, check_target, packages
+    from rlmem.programs.bench_runs import BenchRunning, bench_key
     from rlmem.programs.launch import training_python
+    from rlmem.ray.sweeps import benching, cluster, cluster_facts, largest_budget
+    from rlmem.report.bench import bench_csv, bench_view
+    from rlmem.report.render import render_view
+    from rlmem.runner.store import open_store
     from rlmem.sources import load
     from rlmem.sources.profiles import load_profiles
     from rlmem.units import parse_count
@@ -92,16 +111,55 @@ def command(
     spec = load(target, sets)
     env = None if env_id == "random" else env_id or ENVIRONMENTS.get(spec.name)
     cases = check_target(spec, profiles, env)
+    remote = check_on(on, address)
     options = BenchOptions(
         timesteps=steps,
         env=env,
-        python=training_python(python, packages(cases[0], env)),
+        python=(python or "") if remote else training_python(python, packages(cases[0], env)),
         budget=make_budget(ram=ram, machine=machine),
-        cap_bytes=cap_bytes(cap),
+        cap_bytes=None if remote and cap is None else cap_bytes(cap),  # there, what is free on each node
         time_limit_s=timeout,
         seed=seed,
     )
-    return _bench(target, spec, profiles, options, wanted, output, csv)
+    key = bench_key(spec, options, python, (ram, machine))
+    with open_store(write=True) as store, ExitStack() as stack:
+        facts, ray = None, None
+        if remote:
+            ray = stack.enter_context(cluster(address))
+            facts = cluster_facts(ray)
+            say(f"training on {facts['system']}")
+            if ram is None and machine is None:
+                options = replace(options, budget=largest_budget(ray))
+        running = BenchRunning(
+            target,
+            profiles,
+            store,
+            lambda rows, run: _document(spec, options, rows, run),
+            key=key,
+            command=("rlmem", *sys.argv[1:]),
+            fresh=fresh,
+            machine=facts,
+        )
+        _say_known(running)
+        try:
+            if remote:
+                _run_there(running, lambda left: benching(ray, spec, left, options, python, say))
+            else:
+                _run_here(running, spec, options)
+        except KeyboardInterrupt:
+            document, code = running.finish("interrupted"), 130
+        else:
+            document, code = running.finish(), 0 if running.is_ok else 1
+    if document is None:
+        print("rlmem: interrupted; no profile was finished", file=sys.stderr)
+        return code
+    if csv is not None:
+        emit(bench_csv(document), csv)
+    emit(render_view(document, bench_view, wanted, output), output)
+    if code == 130:
+        kept = f"{len(running.rows)} of {len(profiles)} profiles are kept in run {running.run.id}"
+        print(f"rlmem: interrupted; {kept}; the same command goes on", file=sys.stderr)
+    return code
 
 
 def _positive(steps: int) -> int:
@@ -110,57 +168,42 @@ def _positive(steps: int) -> int:
     return steps
 
 
-def _bench(
-    target: str,
-    spec: RunSpec,
-    profiles: tuple[Profile, ...],
-    options: BenchOptions,
-    wanted: str,
-    output: Path | None,
-    csv: Path | None,
-) -> int:
-    from rlmem.programs.bench import bench_profile
-    from rlmem.report.bench import bench_csv, bench_view
-    from rlmem.report.render import render_view
-    from rlmem.runner.store import open_store
-
-    progress, done = Progress(profiles, options.timesteps), list[dict[str, Any]]()
-    with open_store(write=True) as store:
-        run = store.begin(
-            "bench", target, command=("rlmem", *sys.argv[1:]), document=_document(spec, options, [], None)
+def _say_known(running: BenchRunning) -> None:
+    if running.known:
+        print(
+            f"rlmem: {running.known} of {len(running.profiles)} profiles are known from run {running.run.id}, which was "
+            "interrupted; --fresh trains them again",
+            file=sys.stderr,
         )
-        interrupted = False
-        try:
-            for profile in profiles:
-                progress.begin(profile.name)
-                benched = bench_profile(spec, profile, options, progress.tick)
-                store.add(run.id, benched.point)
-                done.append(benched.to_dict())
+
+
+def _run_here(running: BenchRunning, spec: RunSpec, options: BenchOptions) -> None:
+    """One after another, with the steps of each."""
+    from rlmem.programs.bench import bench_profile
+
+    progress = Progress(running.left, options.timesteps)
+
+    def execute(profiles: Sequence[Profile]) -> Generator[Benched, None, None]:
+        for profile in profiles:
+            progress.begin(profile.name)
+            yield bench_profile(spec, profile, options, progress.tick)
+
+    try:
+        with closing(running.results(execute)) as results:
+            for benched in results:
                 progress.end(benched)
-        except KeyboardInterrupt:
-            interrupted = True
-        except BaseException:  # told to end, or an error: what is finished stays
-            if done:
-                store.finish(run.id, "interrupted", _document(spec, options, done, run.id))
-            else:
-                store.delete(run.id)
-            raise
-        finally:
-            progress.clear()
-        if not done:
-            store.delete(run.id)
-            print("rlmem: interrupted; no profile was finished", file=sys.stderr)
-            return 130
-        ok = all(row["status"] == "ok" for row in done)
-        document = _document(spec, options, done, run.id)
-        store.finish(run.id, "interrupted" if interrupted else "ok" if ok else "partial", document)
-    if csv is not None:
-        emit(bench_csv(document), csv)
-    emit(render_view(document, bench_view, wanted, output), output)
-    if interrupted:
-        print(f"rlmem: interrupted; {len(done)} of {len(profiles)} profiles are kept in run {run.id}", file=sys.stderr)
-        return 130
-    return 0 if ok else 1
+    finally:
+        progress.clear()
+
+
+def _run_there(running: BenchRunning, execute: Execute) -> None:
+    """On a cluster, as they end."""
+    from rlmem.report.progress import progress
+
+    with progress(len(running.left), "training") as tell, closing(running.results(execute)) as results:
+        for benched in results:
+            where = f" on {benched.point.node}" if benched.point.node else ""
+            tell(f"{benched.profile.name}: {result_text(benched)}{benched.point.wall_s:,.0f} s{where}")
 
 
 def _document(spec: RunSpec, options: BenchOptions, rows: list[dict[str, Any]], run: str | None) -> dict[str, Any]:
@@ -212,18 +255,12 @@ class Progress:
 
     def end(self, benched: Benched) -> None:
         """A profile is over."""
-        from rlmem.units import format_size
-
         self.taken.append(time.monotonic() - self.start)
         self.clear()
-        point = benched.point
-        speed = f"{benched.steps_per_s:,.1f} steps/s, " if benched.steps_per_s else ""
-        peak = "" if point.peak_bytes is None else f"peak {format_size(point.peak_bytes)}, "
-        ended = "" if point.is_ok else f"{point.status}: {point.note}, "
         more = self.total - self.index
         left = f"; {left_text(more * sum(self.taken) / len(self.taken))} left" if more else ""
         print(
-            f"[{self.index}/{self.total}] {self.name}: {ended}{speed}{peak}{self.taken[-1]:,.0f} s{left}",
+            f"[{self.index}/{self.total}] {self.name}: {result_text(benched)}{self.taken[-1]:,.0f} s{left}",
             file=sys.stderr,
         )
 
@@ -241,6 +278,17 @@ class Progress:
 
     def _line(self, text: str) -> None:
         print(f"\r\033[K[{self.index}/{self.total}] {self.name}: {text}", end="", file=sys.stderr, flush=True)
+
+
+def result_text(benched: Benched) -> str:
+    """``92.1 steps/s, peak 900 MiB, ``, as far as there is a result."""
+    from rlmem.units import format_size
+
+    point = benched.point
+    speed = f"{benched.steps_per_s:,.1f} steps/s, " if benched.steps_per_s else ""
+    peak = "" if point.peak_bytes is None else f"peak {format_size(point.peak_bytes)}, "
+    ended = "" if point.is_ok else f"{point.status}: {point.note}, "
+    return f"{ended}{speed}{peak}"
 
 
 def left_text(seconds: float) -> str:

@@ -6,13 +6,14 @@ import os
 import shlex
 import shutil
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli.common import chosen_format, output_options, set_option
+from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.cli.saved import check_export, deliver, export_options
 from rlmem.errors import SpecError, UsageError
 
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 )
 @click.option("--python", metavar="PATH", help="The run's own interpreter, which need not have rlmem.")
 @click.option("--fresh", is_flag=True, help="Measure points again that an earlier run has.")
+@on_options
 @set_option
 @export_options
 @output_options
@@ -58,6 +60,8 @@ def command(
     timeout: float,
     python: str | None,
     fresh: bool,
+    on: str | None,
+    address: str | None,
     sets: tuple[str, ...],
     csv: Path | None,
     parquet: Path | None,
@@ -67,8 +71,8 @@ def command(
 ) -> int:
     """Measure what a run really needs: one fresh process a point, with a real update in it.
 
-    TARGET is a preset, a run file, a script, 'package.module:factory' or 'zoo:algorithm/environment'. Results are kept
-    ('rlmem runs'). A sweep that was interrupted goes on where it stopped when the same command is given again; a point
+    TARGET is a preset, a run file, a script, 'package.module:factory', 'zoo:algorithm/environment' or 'rllib:FILE.py:NAME', an
+    RLlib configuration, which is measured by role on a Ray of its own. Results are kept ('rlmem runs'). A sweep that was interrupted goes on where it stopped when the same command is given again; a point
     measured before is not measured again, unless --fresh is given.
 
     \b
@@ -77,6 +81,11 @@ def command(
       rlmem measure pidog-sac-vector --vary buffer_size=10k,100k,1M --repeat 3
       rlmem measure train.py --vary buffer_size=50k,100k -- --env Hopper-v5
       rlmem measure zoo:sac/Pendulum-v1 --python ~/envs/train/bin/python --csv points.csv
+      rlmem measure rllib:my_config.py:config --vary num_env_runners=1,2,4
+      rlmem measure zoo:ppo/CartPole-v1 --vary n_envs=1,2,4,8,16 --on ray --address head:6379
+
+    With --on ray, points are tasks of a Ray cluster, at once as many as its nodes have CPUs and memory for (by the plan of each).
+    A point lost with its worker or node is measured elsewhere; Ctrl-C cancels what runs there.
 
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
@@ -89,17 +98,21 @@ def command(
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_export(output, parquet)
+    remote = check_on(on, address)
     options = PointOptions(
-        python=_interpreter(target, args, python),
+        python=_interpreter(target, args, python, remote=remote),
         args=args,
         sets=sets,
-        cap_bytes=cap_bytes(cap),
+        cap_bytes=None if remote and cap is None else cap_bytes(cap),  # there, what is free on each node
         time_limit_s=timeout,
     )
     sweep = Sweep(target=target, axes=parse_axes(varied), repeat=repeat, options=options)
     _check_axes(sweep)
-    with open_store(write=True) as store:
-        running = Running(sweep, measure_function(target), store, command=("rlmem", *sys.argv[1:]), fresh=fresh)
+    with open_store(write=True) as store, ExitStack() as stack:
+        elsewhere = _elsewhere(stack, sweep, address, python) if remote else {}
+        running = Running(
+            sweep, measure_function(target), store, command=("rlmem", *sys.argv[1:]), fresh=fresh, **elsewhere
+        )
         _say_known(running)
         try:
             _run(running)
@@ -112,30 +125,43 @@ def command(
 
 
 def measure_function(target: str) -> Measure:
-    """What runs a point: the target itself for a script, factory or zoo entry, a program of ours for a described run."""
-    from rlmem.trace.target import is_runnable
+    """What runs a point."""
+    from rlmem.runner import measuring
 
-    if is_runnable(target):
-        from rlmem.trace.points import measure_point as measure_traced
-
-        return measure_traced
-    from rlmem.programs.points import measure_point as measure_described
-
-    return measure_described
+    return measuring.measure_function(target)
 
 
-def _interpreter(target: str, args: tuple[str, ...], python: str | None) -> str | None:
+def _elsewhere(stack: ExitStack, sweep: Sweep, address: str | None, python: str | None) -> dict[str, Any]:
+    """Points as tasks of a cluster, for as long as the stack is open."""
+    from rlmem.ray.sweeps import cluster, cluster_facts, measuring
+
+    ray = stack.enter_context(cluster(address))
+    facts = cluster_facts(ray)
+    say(f"measuring on {facts['system']}")
+    named = None if python is None else sweep.options.python
+    return {"execute": measuring(ray, sweep, named, say), "machine": facts}
+
+
+def _interpreter(target: str, args: tuple[str, ...], python: str | None, *, remote: bool = False) -> str | None:
     """The interpreter named, or the one a script is plainly meant for; ``None`` leaves it to the program."""
+    from rlmem.trace.rllib import is_rllib, parse_rllib
     from rlmem.trace.target import is_runnable, parse_target
 
+    if is_rllib(target):
+        if remote:
+            raise UsageError(f"{target}: an RLlib configuration starts a Ray of its own; measure it without --on ray")
+        if args:
+            raise UsageError(f"{target}: only a script takes arguments after '--'; use --set NAME=VALUE")
+        return parse_rllib(target, python)[1]
+    found = None if python is None else shutil.which(os.path.expanduser(python))
+    if found is None and remote:
+        found = python  # it is a path on the nodes
     if is_runnable(target):
-        return parse_target(target, args, python=python).python
+        plain = parse_target(target, args, python=None if remote else python).python
+        return found if remote and found else plain
     if args:
         raise UsageError(f"{target}: only a script takes arguments after '--'; use --set PATH=VALUE")
-    if python is None:
-        return None
-    found = shutil.which(os.path.expanduser(python))
-    if found is None:
+    if python is not None and found is None:
         raise UsageError(f"--python {python}: no such interpreter")
     return found
 
@@ -144,9 +170,10 @@ def _check_axes(sweep: Sweep) -> None:
     """A described run must know the axes and take every value; a script's arguments are its own business."""
     from rlmem.frameworks import resolve
     from rlmem.sources import load
+    from rlmem.trace.rllib import is_rllib
     from rlmem.trace.target import is_runnable
 
-    if is_runnable(sweep.target):
+    if is_runnable(sweep.target) or is_rllib(sweep.target):
         return
     spec = load(sweep.target, sweep.options.sets)
     try:
@@ -187,7 +214,8 @@ def _line(done: Done) -> str:
     size = "" if point.peak_bytes is None else f" {format_size(point.peak_bytes)}"
     ended = "" if point.is_ok else f" {point.status}"
     note = f": {point.note}" if point.note else ""
-    return f"{where}{again}:{size}{ended} in {point.wall_s:.1f} s{note}"
+    node = f" on {point.node}" if point.node else ""
+    return f"{where}{again}:{size}{ended} in {point.wall_s:.1f} s{node}{note}"
 
 
 def _interrupted(running: Running, kept: int) -> int:

@@ -75,6 +75,7 @@ class Benched:
             "wall_s": self.point.wall_s,
             "note": self.point.note,
             "versions": dict(self.point.versions),
+            **({} if self.point.node is None else {"node": self.point.node}),
         }
 
 
@@ -151,10 +152,8 @@ def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptio
     if body.get("env_bytes") is not None:
         spec = spec.having({"env.bytes": body["env_bytes"] // resolved.count("n_envs")}, "measured here")
     full = predict(resolve(spec), constants)
-    ledger = full
-    if "buffer_size" in resolved:
-        held = max(min(options.timesteps, resolved.count("buffer_size")), resolved.count("n_envs"))
-        ledger = predict(resolve(spec.having({"buffer_size": held}, "--timesteps")), constants)
+    filled = as_filled(spec, options.timesteps)
+    ledger = full if filled is spec else predict(resolve(filled), constants)
     point = make_point(
         {"profile": profile.name}, answer, ledger, case, options.cap_bytes, dict(body.get("versions", {}))
     )
@@ -171,6 +170,15 @@ def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptio
         full={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
         verdict=judge(top),
     )
+
+
+def as_filled(spec: RunSpec, timesteps: int) -> RunSpec:
+    """The run with a buffer no larger than so many steps fill."""
+    resolved = resolve(spec)
+    if "buffer_size" not in resolved:
+        return spec
+    held = max(min(timesteps, resolved.count("buffer_size")), resolved.count("n_envs"))
+    return spec.having({"buffer_size": held}, "--timesteps")
 
 
 def _top(peaks: tuple[Peak, ...]) -> Peak:

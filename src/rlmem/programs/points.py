@@ -24,7 +24,12 @@ _RELEASES = {"sb3": "stable_baselines3", "elegantrl": "elegantrl"}
 
 def measure_point(target: str, values: Values, options: PointOptions) -> Point:
     """A described run (preset or run file) with some values changed, run for real; every end of it is a point."""
-    spec = load(target, options.sets).having(dict(values), "--vary")
+    return measure_spec(load(target, options.sets), values, options)
+
+
+def measure_spec(spec: RunSpec, values: Values, options: PointOptions) -> Point:
+    """The same of a run that was read already."""
+    spec = spec.having(dict(values), "--vary")
     case = make_case(spec, options.updates)
     python = training_python(options.python, case.packages)
     answer = launch(case.path, case.body, python, cap_bytes=options.cap_bytes, time_limit_s=options.time_limit_s)

@@ -39,7 +39,9 @@ _ROW = described(
         "wall_s": {"type": "number"},
         "note": _TEXT,
         "versions": {"type": "object"},
-    }
+        "node": {**_TEXT, "description": "of a cluster, that ran it"},
+    },
+    optional=("node",),
 )
 SCHEMA = described(
     {

@@ -32,6 +32,7 @@ def _flat(document: Mapping[str, Any], point: Mapping[str, Any]) -> dict[str, An
         "error": predicted["expected"] / point["peak_bytes"] - 1 if ended else None,
         "wall_s": point["wall_s"],
         "note": point["note"],
+        **({} if point.get("node") is None else {"node": point["node"]}),
         **{f"phase.{name}_bytes": size for name, size in point["phases"].items()},
         **{f"component.{name}_bytes": size for name, size in point["components"].items()},
         **{f"vram.{name}_bytes": size for name, size in point.get("vram", {}).items()},

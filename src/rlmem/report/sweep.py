@@ -96,6 +96,7 @@ def _row(group: Sequence[Point]) -> dict[str, Any]:
         "phases": dict(best.phases) if best else {},
         "components": _components(best or group[0]),
         "vram": dict(best.vram) if best else {},
+        "nodes": sorted({point.node for point in group if point.node is not None}),
     }
 
 
@@ -158,8 +159,9 @@ _POINT = described(
         "predicted_components": _SIZES,
         "cgroup_bytes": _MAYBE_BYTES,
         "vram": _SIZES,
+        "node": {"type": ["string", "null"], "description": "of a cluster, that ran it"},
     },
-    optional=("predicted_components", "cgroup_bytes", "vram"),
+    optional=("predicted_components", "cgroup_bytes", "vram", "node"),
 )
 SWEEP_JSON_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",

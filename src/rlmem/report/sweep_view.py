@@ -129,6 +129,9 @@ def points_table(document: Mapping[str, Any]) -> Table:
         columns.append(Column(title="error"))
     if gpu:
         columns += [Column(title="VRAM of torch"), Column(title="of the process")]
+    nodes = any(row.get("nodes") for row in rows)
+    if nodes:
+        columns.append(Column(title="node", right=False))
     columns += [Column(title="time"), Column(title="status", right=False)]
     shared = _shared_note(rows)
     if any(row["note"] for row in rows) and not shared:
@@ -145,6 +148,8 @@ def points_table(document: Mapping[str, Any]) -> Table:
             cells.append("" if row["error"] is None else _percent(row["error"]))
         if gpu:
             cells += [_size(row["vram"].get(key)) for key in ("reserved", "process")]
+        if nodes:
+            cells.append(", ".join(row["nodes"]))
         drawn.append((*cells, f"{row['wall_s']:.1f} s", row["status"], row["note"])[: len(columns)])
     remarks = [shared, "measured: the median of what ended well; spread: least to most" if repeated else ""]
     note = "\n".join(text for text in remarks if text)

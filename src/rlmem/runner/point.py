@@ -38,6 +38,8 @@ class Point:
     cgroup_bytes: int | None = None
     #: On a GPU: torch's ``allocated`` and ``reserved`` peaks and the driver's figure for the ``process``.
     vram: Mapping[str, int] = field(default_factory=dict)
+    #: The node of a cluster that ran it; ``None`` on this machine.
+    node: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse a status no table knows."""

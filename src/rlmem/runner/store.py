@@ -266,6 +266,10 @@ class Store:
         self._update(run, "running", None, document)
         return self.find(run)
 
+    def amend(self, run: str, document: Mapping[str, Any]) -> None:
+        """What a run under way has come to so far."""
+        self._update(run, "running", None, document)
+
     def finish(self, run: str, status: str, document: Mapping[str, Any]) -> None:
         """Close a run with what it came to."""
         self._update(run, status, self._clock(), document)

@@ -7,7 +7,8 @@ import itertools
 import json
 import os
 import sys
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -15,6 +16,7 @@ from typing import Any, Protocol
 from rlmem.errors import RlmemError, UsageError
 from rlmem.runner.point import Point, PointOptions, Values
 from rlmem.runner.store import Run, Store, axes_text
+from rlmem.runner.tree import read_stat
 from rlmem.units import parse_count
 from rlmem.version import __version__
 
@@ -29,6 +31,13 @@ class Measure(Protocol):
 
     def __call__(self, target: str, values: Values, options: PointOptions, /) -> Point:
         """The point, however the process ended."""
+
+
+class Execute(Protocol):
+    """Measures several jobs, in whatever order they end; closing it early cancels the rest."""
+
+    def __call__(self, jobs: Sequence[Job], /) -> Generator[tuple[Job, Point], None, None]:
+        """One after another, as they are finished."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,57 +203,100 @@ def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
     for run in reversed(store.runs(kind="measure", sweep=sweep.key)):
         then = run.document.get("options", {}).get("cap_bytes")
         for kept in store.points(run.id):
-            same_end = kept.point.status == "oom" and None not in (cap, then) and cap <= then * SAME_CAP
+            reached = (
+                kept.point.status == "oom" and kept.point.peak_bytes is not None
+            )  # else it was ended by somebody else
+            same_end = reached and None not in (cap, then) and cap <= then * SAME_CAP
             if kept.point.is_ok or same_end:
                 found[axes_text(kept.point.values), kept.repeat] = kept.point
     return found
+
+
+def own_process() -> dict[str, Any]:
+    """Who works on a run: this process, as no other one can be taken for it."""
+    stat = read_stat(os.getpid())
+    return {"place": _place_of_pids(), "pid": os.getpid(), "start": stat.start if stat else None}
+
+
+def _place_of_pids() -> str | None:
+    """Where a process's number means the same process: one boot of one machine, in one namespace."""
+    try:
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        return f"{boot} {os.readlink('/proc/self/ns/pid')}"
+    except OSError:
+        return None
+
+
+def was_cut_short(run: Run) -> bool:
+    """Whether a run was interrupted, or left as under way by a process that is gone (SIGKILL)."""
+    if run.status != "running":
+        return run.status == "interrupted"
+    process = run.document.get("process") or {}
+    if process.get("start") is None or process.get("place") != _place_of_pids():
+        return False  # it may well be working
+    stat = read_stat(process["pid"])
+    return stat is None or not stat.is_alive or stat.start != process["start"]
 
 
 class Running:
     """A sweep under way; ``points`` gives one :class:`Done` after another.
 
     ``run`` is its place in the store from the start. Whatever ends the iteration, Ctrl-C included, finished points are
-    kept; the same sweep then goes on with the rest.
+    kept; the same sweep then goes on with the rest. ``execute`` measures the points elsewhere than here, one by one.
     """
 
     def __init__(
-        self, sweep: Sweep, measure: Measure, store: Store, *, command: Sequence[str] = (), fresh: bool = False
+        self,
+        sweep: Sweep,
+        measure: Measure,
+        store: Store,
+        *,
+        command: Sequence[str] = (),
+        fresh: bool = False,
+        execute: Execute | None = None,
+        machine: Mapping[str, Any] | None = None,
     ) -> None:
         self.sweep = sweep
         self._measure = measure
+        self._execute = execute or self._one_by_one
         self._store = store
         wanted = {job.key for job in sweep.jobs}
         known = {} if fresh else known_points(store, sweep)
         self.known = {key: point for key, point in known.items() if key in wanted}
-        self.run = self._place(command, fresh)
+        self._header = {**sweep.header, "process": own_process()}
+        self.run = self._place(command, fresh, machine)
 
     @property
     def left(self) -> int:
         """Points that must be measured."""
         return len(self.sweep.jobs) - len(self.known)
 
-    def _place(self, command: Sequence[str], fresh: bool) -> Run:
+    def _place(self, command: Sequence[str], fresh: bool, machine: Mapping[str, Any] | None) -> Run:
         """The run that holds exactly these points already, the one that was interrupted, or a new one."""
         earlier = () if fresh else self._store.runs(kind="measure", sweep=self.sweep.key)
         for run in earlier:
             held = {(axes_text(kept.point.values), kept.repeat) for kept in self._store.points(run.id)}
-            if run.status == "interrupted" and held <= {job.key for job in self.sweep.jobs}:
-                return self._store.reopen(run.id, self.sweep.header)
+            if was_cut_short(run) and held <= {job.key for job in self.sweep.jobs}:
+                return self._store.reopen(run.id, self._header)
             if not self.left and run.finished and held == set(self.known):
                 return run
         return self._store.begin(
-            "measure", self.sweep.target, command=command, sweep=self.sweep.key, document=self.sweep.header
+            "measure",
+            self.sweep.target,
+            command=command,
+            sweep=self.sweep.key,
+            document=self._header,
+            machine=machine,
         )
 
     def points(self) -> Generator[Done, None, None]:
         """Known points at once, the others as they are measured."""
         try:
-            for job in sorted(self.sweep.jobs, key=lambda job: job.key not in self.known):
-                known = self.known.get(job.key)
-                point = known or self._point(job)
-                if not self.run.finished:
-                    self._store.add(self.run.id, point, repeat=job.repeat)
-                yield Done(job=job, point=point, is_known=known is not None)
+            with closing(self._points()) as found:
+                for done in found:
+                    if not self.run.finished:
+                        self._store.add(self.run.id, done.point, repeat=done.job.repeat)
+                    yield done
         except BaseException:
             if self.run.finished:
                 raise
@@ -253,6 +305,18 @@ class Running:
             else:
                 self._store.delete(self.run.id)
             raise
+
+    def _points(self) -> Generator[Done, None, None]:
+        known = [job for job in self.sweep.jobs if job.key in self.known]
+        yield from (Done(job=job, point=self.known[job.key], is_known=True) for job in known)
+        left = [job for job in self.sweep.jobs if job.key not in self.known]
+        with closing(self._execute(left)) as measured:
+            for job, point in measured:
+                yield Done(job=job, point=point)
+
+    def _one_by_one(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Point], None, None]:
+        for job in jobs:
+            yield job, self._point(job)
 
     def _point(self, job: Job) -> Point:
         """A job's point; what cannot be measured is a row that says so, a wrong request is not."""

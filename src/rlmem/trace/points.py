@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ from rlmem.budget import make_budget
 from rlmem.errors import AnalysisError
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.runner.point import Point, PointOptions
 from rlmem.trace.changes import changes_from, checked, split_values
@@ -23,21 +23,52 @@ from rlmem.units import format_size
 
 def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
     """Plan the point with a dry run, then measure it."""
+    return measure_planned(target, values, options, plan_point(target, values, options))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Foreseen:
+    """What a dry run says of a point, as plain data; without a plan, why there is none."""
+
+    #: ``low``, ``expected`` and ``high`` of RAM, the phase of the peak and the largest component in it.
+    predicted: Mapping[str, int] | None = None
+    components: Mapping[str, int] = field(default_factory=dict)
+    phase: str = ""
+    largest: str | None = None
+    why: str = ""
+
+
+def plan_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
+    """What a dry run says of a point."""
     found, changes, device = _resolved(target, values, options)
     planner = Planner(make_budget(), read_calibration(found.python))
-    plan: Plan | None = None
-    why = ""
     try:
         plan = plan_dry_run(planner, dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes))
     except AnalysisError as error:
-        why = str(error)
-    return _point(values, _measured(found, changes, device, options), plan, why, options)
+        return Foreseen(why=str(error))
+    top = plan.top("ram")
+    if top is None:
+        return Foreseen(components=_components(plan.ledger))
+    held = [e for e in plan.ledger.only(device="ram", phase=top.phase).entries if e.counts]
+    largest = max(held, key=lambda entry: entry.nbytes, default=None)
+    return Foreseen(
+        predicted={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        components=_components(plan.ledger),
+        phase=top.phase,
+        largest=None if largest is None else largest.component,
+    )
+
+
+def measure_planned(target: str, values: Mapping[str, int | str], options: PointOptions, foreseen: Foreseen) -> Point:
+    """Measure a point beside the plan it has."""
+    found, changes, device = _resolved(target, values, options)
+    return _point(values, _measured(found, changes, device, options), foreseen, options)
 
 
 def measure_alone(target: str, options: PointOptions) -> Point:
     """Measure the target as it is, without a plan beside it."""
     found, changes, device = _resolved(target, {}, options)
-    return _point({}, _measured(found, changes, device, options), None, "", options)
+    return _point({}, _measured(found, changes, device, options), Foreseen(), options)
 
 
 def _resolved(
@@ -63,16 +94,15 @@ def _measured(found: Target, changes: Mapping[str, Any], device: str | None, opt
     )
 
 
-def _point(values: Mapping[str, int | str], run: DryRun, plan: Plan | None, why: str, options: PointOptions) -> Point:
+def _point(values: Mapping[str, int | str], run: DryRun, foreseen: Foreseen, options: PointOptions) -> Point:
     outcome, facts = run.outcome, run.facts
-    top = plan.top("ram") if plan else None
     status, note = outcome.status, ""
     if status == "oom":
-        note = _missing(run, plan, options)
+        note = _missing(run, foreseen, options)
     elif status != "ok":
         note = outcome.describe()
     elif run.stop:
-        status, note = "failed", _why(run) or why
+        status, note = "failed", _why(run) or foreseen.why
     elif not ("update" in facts["phases"] or (run.met == "end" and facts.get("env_steps"))):
         over = run.met in ("time", "learn")
         status, note = ("timeout", "its time was over before an update") if over else ("failed", "no update was seen")
@@ -93,10 +123,8 @@ def _point(values: Mapping[str, int | str], run: DryRun, plan: Plan | None, why:
         versions=facts.get("versions", {}),
         wall_s=outcome.wall_s,
         note=note,
-        predicted=None
-        if top is None
-        else {"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
-        predicted_components=_components(plan.ledger) if plan else {},
+        predicted=foreseen.predicted,
+        predicted_components=foreseen.components,
         cgroup_bytes=outcome.peak.cgroup_bytes,
         vram=_vram(facts),
     )
@@ -117,18 +145,15 @@ def _why(run: DryRun) -> str:
     return f"{stop.get('message') or 'no update was seen'}{where}"
 
 
-def _missing(run: DryRun, plan: Plan | None, options: PointOptions) -> str:
+def _missing(run: DryRun, foreseen: Foreseen, options: PointOptions) -> str:
     """``needs 14.4 GB more in update: rollout.observations``, as far as the plan knows."""
     text = run.outcome.describe()
-    top = plan.top("ram") if plan else None
-    if plan is None or top is None or options.cap_bytes is None:
+    if foreseen.predicted is None or foreseen.largest is None or options.cap_bytes is None:
         return text
-    more = top.expected_bytes - options.cap_bytes
-    held = [e for e in plan.ledger.only(device="ram", phase=top.phase).entries if e.counts]
-    largest = max(held, key=lambda entry: entry.nbytes, default=None)
-    if more <= 0 or largest is None:
+    more = foreseen.predicted["expected"] - options.cap_bytes
+    if more <= 0:
         return text
-    return f"needs {format_size(more)} more in {top.phase} (by the plan): {largest.component}"
+    return f"needs {format_size(more)} more in {foreseen.phase} (by the plan): {foreseen.largest}"
 
 
 def _vram(facts: Mapping[str, Any]) -> dict[str, int]:

@@ -1,0 +1,196 @@
+"""Sweeps and benchmarks on a cluster: each point or profile a task, sized by its own plan."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, redirect_stdout
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from rlmem.budget import CAP_SHARE, here
+from rlmem.frameworks import predict, resolve
+from rlmem.measure.calibration import read_calibration
+from rlmem.measure.limits import cpu_count
+from rlmem.plan import Budget
+from rlmem.ray.connecting import connected
+from rlmem.ray.dispatch import Dispatch, Ended, Step
+from rlmem.ray.reserving import Need, Node, alive
+from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
+from rlmem.runner.point import Point
+from rlmem.sources import load
+from rlmem.spec import RunSpec
+from rlmem.trace.target import is_runnable
+from rlmem.units import MIB
+
+if TYPE_CHECKING:
+    from rlmem.programs.bench import Benched, BenchOptions
+    from rlmem.runner.sweep import Execute, Job, Sweep
+    from rlmem.sources.profiles import Profile
+    from rlmem.trace.points import Foreseen
+
+#: Points put nothing into the object store; this is next to the least Ray takes (75 MiB), and fits any /dev/shm but Docker's own.
+STORE_BYTES = 80 * MIB
+#: What a dry run is asked to stay under.
+DRY_RUN = {"expected": 1400 * MIB, "high": 1400 * MIB}
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def cluster(address: str | None) -> Iterator[Any]:
+    """Connected to Ray; where there is none, to one of our own that divides what may really be used here.
+
+    Ray tells drivers of lost workers on standard output, which is for results: here the rows say it.
+    """
+    free = here().ram_bytes
+    own = {
+        "num_cpus": cpu_count(),
+        "include_dashboard": False,
+        "object_store_memory": STORE_BYTES,
+        **({} if free is None else {"_memory": round(free * CAP_SHARE)}),
+    }
+    with (
+        open(os.devnull, "w", encoding="utf-8") as nowhere,
+        redirect_stdout(nowhere),
+        connected(address, own=own) as ray,
+    ):
+        yield ray
+
+
+def nodes_text(ray: Any) -> str:
+    """``Ray 2.60.0, 3 nodes, 24 CPUs``."""
+    nodes = alive(ray.nodes())
+    cpus = sum(node.cpus for node in nodes)
+    return f"Ray {ray.__version__}, {len(nodes)} node{'s' * (len(nodes) != 1)}, {cpus:g} CPU{'s' * (cpus != 1)}"
+
+
+def cluster_facts(ray: Any) -> dict[str, Any]:
+    """What a result says about where it came from, in place of a machine's facts."""
+    nodes = alive(ray.nodes())
+    return {
+        "system": nodes_text(ray),
+        "cores": int(sum(node.cpus for node in nodes)),
+        "ram_bytes": None,
+        "limit_bytes": None,
+        "limit_source": None,
+        "gpus": [],
+    }
+
+
+def largest_budget(ray: Any) -> Budget:
+    """What a run may use on the largest node, as far as Ray divides it."""
+    nodes = alive(ray.nodes())
+    best: Node | None = max(nodes, key=lambda node: node.memory_bytes, default=None)
+    if best is None or not best.memory_bytes:
+        return Budget(name="the cluster")
+    return Budget(name="the cluster", ram_bytes=best.memory_bytes, ram_source=f"the largest node of Ray, {best.name}")
+
+
+def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
+    """What measures the points of a sweep there; ``python`` is the interpreter that was named, if one was."""
+    options = replace(sweep.options, python=python)
+    cap = options.cap_bytes
+    gpus = int("device=cuda" in options.sets)
+
+    def traced(job: Job, place: Place) -> Step:
+        asked: dict[str, Any] = {"target": sweep.target, "values": job.values, "options": options, "place": place}
+
+        def then(foreseen: Foreseen) -> Step:
+            need = Need.of(foreseen.predicted, cap_bytes=cap, gpus=gpus)
+            return Step(work=TracedWork(**asked, foreseen=foreseen), need=need, predicted=foreseen.predicted)
+
+        return Step(work=DryRunWork(**asked), need=Need.of(DRY_RUN, cap_bytes=cap, gpus=gpus), then=then)
+
+    def described(job: Job, spec: RunSpec) -> Step:
+        predicted = predicted_bytes(spec.having(dict(job.values), "--vary"), python)
+        need = Need.of(predicted, cap_bytes=cap, gpus=_gpus(spec))
+        work = DescribedWork(spec=spec, values=job.values, options=options)
+        return Step(work=work, need=need, predicted=predicted)
+
+    def steps(jobs: Sequence[Job]) -> Iterator[tuple[Job, Step]]:
+        if is_runnable(sweep.target):
+            place = Place.of(sweep.target)
+            yield from ((job, traced(job, place)) for job in jobs)
+        else:
+            spec = portable(load(sweep.target, options.sets))
+            yield from ((job, described(job, spec)) for job in jobs)
+
+    def execute(jobs: Sequence[Job]) -> Generator[tuple[Job, Point], None, None]:
+        by_key = {job.key: job for job in jobs}
+        items = ((job.key, step) for job, step in steps(jobs))
+        with closing(dispatch(ray, say).run(items)) as run:
+            for ended in run:
+                job = by_key[ended.key]
+                yield job, point_of(ended, ended.result, job.values)
+
+    return execute
+
+
+def benching(
+    ray: Any, spec: RunSpec, profiles: Sequence[Profile], options: BenchOptions, python: str | None, say: Say
+) -> Generator[Benched, None, None]:
+    """Profiles, as they end."""
+    from rlmem.programs.bench import Benched, as_filled
+
+    by_name = {profile.name: profile for profile in profiles}
+
+    def step(profile: Profile) -> Step:
+        described = spec.having(profile.fields, f"profile {profile.name}")
+        predicted = predicted_bytes(as_filled(described, options.timesteps), python)
+        need = Need.of(predicted, cap_bytes=options.cap_bytes, gpus=_gpus(described))
+        work = BenchWork(spec=portable(spec), profile=profile, options=options, python=python)
+        return Step(work=work, need=need, predicted=predicted)
+
+    items = ((profile.name, step(profile)) for profile in profiles)
+    with closing(dispatch(ray, say).run(items)) as run:
+        for ended in run:
+            done: Benched = ended.result or Benched(
+                profile=by_name[ended.key], point=point_of(ended, None, {"profile": ended.key})
+            )
+            yield replace(done, point=point_of(ended, done.point, done.point.values))
+
+
+def point_of(ended: Ended, point: Point | None, values: Any) -> Point:
+    """The point of what ended: where it ran, and what was lost before; a fault is a row too."""
+    if point is None:
+        fault = ended.fault
+        assert fault is not None
+        return Point(
+            values=values,
+            status=fault.status,
+            peak_bytes=None,
+            note=fault.note,
+            node=ended.node,
+            predicted=ended.predicted,
+        )
+    if ended.fault is not None or not ended.lost:
+        return replace(point, node=ended.node)
+    before = f"measured again after {ended.lost[-1]}"
+    return replace(point, node=ended.node, note="; ".join(text for text in (point.note, before) if text))
+
+
+def predicted_bytes(spec: RunSpec, python: str | None) -> dict[str, int]:
+    """The closed form of a described run: its peak of RAM."""
+    peaks = predict(resolve(spec), read_calibration(python)).peaks()
+    top = next(peak for peak in peaks if peak.device == "ram" and peak.is_peak)
+    return {"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes}
+
+
+def _gpus(spec: RunSpec) -> int:
+    return int(resolve(spec).get("device") == "cuda")
+
+
+def dispatch(ray: Any, say: Say) -> Dispatch:
+    """What runs items there."""
+    if not streams(ray):
+        return Dispatch(ray, say, streams=False)
+    return Dispatch(ray, say, head=ray.get_runtime_context().gcs_address)
+
+
+def streams(ray: Any) -> bool:
+    """Whether tasks can say more than one thing: not through Ray's client (``ray://``)."""
+    try:
+        return not ray.util.client.ray.is_connected()
+    except AttributeError:
+        return True

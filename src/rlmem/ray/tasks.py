@@ -1,0 +1,83 @@
+"""What a worker of Ray does for a sweep: say where it is, start a keeper, hand its answer on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+from rlmem.ray import keeper
+from rlmem.version import __version__
+
+#: What Ray puts into a worker's environment beside RAY_*: threads by the CPUs a task asked for, a debugger, a flag of setproctitle.
+SET_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
+#: What decides how much memory a run takes, or where its code is found, goes along from where the command was given.
+TRAVELS = ("GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONPATH", "PYTHONMALLOC", "MUJOCO_GL", "CUDA_MODULE_LOADING")
+TRAVELLING_STARTS = ("MALLOC_", "PYTORCH_", "MIMALLOC_", "OMP_")
+TRAVELLING_ENDS = ("_NUM_THREADS",)
+
+Request = dict[str, Any]
+
+
+def request(work: Any, environ: Mapping[str, str] | None = None) -> Request:
+    """A piece of work as it travels: only the keeper opens it, with the same version of rlmem."""
+    return {
+        "rlmem": __version__,
+        "work": pickle.dumps(work),
+        "environment": travelling(os.environ if environ is None else environ),
+    }
+
+
+def travelling(environ: Mapping[str, str]) -> dict[str, str]:
+    """The variables that go along."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if name in TRAVELS or name.startswith(TRAVELLING_STARTS) or name.endswith(TRAVELLING_ENDS)
+    }
+
+
+def environment(worker: Mapping[str, str], sent: Mapping[str, str]) -> dict[str, str]:
+    """A worker's environment as it would be without Ray, with what was sent along."""
+    kept = {name: value for name, value in worker.items() if not name.startswith("RAY_") and name not in SET_BY_RAY}
+    return {**kept, **sent}
+
+
+def told(asked: Request) -> Iterator[Any]:
+    """First where this is, then the answer."""
+    import ray
+
+    here = ray.get_runtime_context()
+    yield {"node": here.get_node_id(), "pid": os.getpid()}
+    yield work(asked)
+
+
+def work(asked: Request) -> dict[str, Any]:
+    """The answer of a keeper; empty when it went away without one."""
+    if asked["rlmem"] != __version__:
+        text = f"rlmem {__version__} is installed on this node, and {asked['rlmem']} asks; install the same everywhere"
+        return {"error": text}
+    process = subprocess.Popen(
+        keeper.command(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=environment(os.environ, asked["environment"]),
+        cwd=tempfile.gettempdir(),
+        start_new_session=True,
+    )
+    assert process.stdin is not None and process.stdout is not None
+    data = b""
+    with suppress(BrokenPipeError), process.stdin as asks, process.stdout as answers:
+        asks.write(keeper.LENGTH.pack(len(asked["work"])) + asked["work"])
+        asks.flush()
+        data = answers.read()  # until the keeper ends; as long as we live, it knows
+    process.wait()
+    size = keeper.LENGTH.size
+    if len(data) < size or len(data) != size + keeper.LENGTH.unpack_from(data)[0]:
+        return {}
+    answer: dict[str, Any] = pickle.loads(data[size:])
+    return answer
