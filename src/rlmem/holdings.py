@@ -18,7 +18,8 @@ class Holding:
     ``nbytes`` is what it has allocated, ``resident_bytes`` what of that is in memory. ``filled`` of ``capacity`` rows
     are used, as the container itself says; ``capacity`` is None for one without a bound (a list that may grow for
     ever). ``estimated`` sizes come from a sample of a long container. ``graphs`` is how many tensors in it still have the
-    autograd graph they came from.
+    autograd graph they came from. ``file`` is the shared memory or the file that most of it lies in, which other
+    processes may have too.
     """
 
     path: str
@@ -32,6 +33,7 @@ class Holding:
     device: str = "ram"
     note: str = ""
     graphs: int = 0
+    file: str = ""
 
     @property
     def growth_bytes(self) -> int | None:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import chosen_format, emit, output_options
+from rlmem.cli.common import check_html, chosen_format, emit, html_options, output_options
 from rlmem.errors import AnalysisError, UsageError
 
 if TYPE_CHECKING:
@@ -16,6 +16,17 @@ if TYPE_CHECKING:
 
 @click.command("explain")
 @click.argument("pid", type=int, required=False)
+@click.option(
+    "--ray",
+    "on_ray",
+    is_flag=True,
+    help="A whole Ray cluster instead of a process: node, actor, owner; a probe a node.",
+)
+@click.option(
+    "--address",
+    metavar="ADDRESS",
+    help="The cluster's address as ray.init takes it. Default: RAY_ADDRESS, else the cluster of this machine.",
+)
 @click.option("--name", metavar="TEXT", help="The process whose command holds this text, instead of a number.")
 @click.option("--tree/--no-tree", default=True, show_default=True, help="Its children too.")
 @click.option(
@@ -36,11 +47,22 @@ if TYPE_CHECKING:
     type=click.FloatRange(min=0.1),
     default=2.0,
     show_default=True,
-    help="Seconds to wait for an answer.",
+    help="Seconds to wait for an answer of a process.",
 )
+@click.option(
+    "--deadline",
+    "deadline_s",
+    type=click.FloatRange(min=1),
+    default=30.0,
+    show_default=True,
+    help="With --ray: seconds to wait for a node; one that has not answered by then is a line of the report.",
+)
+@html_options
 @output_options
 def command(
     pid: int | None,
+    on_ray: bool,
+    address: str | None,
     name: str | None,
     tree: bool,
     names: bool,
@@ -48,6 +70,9 @@ def command(
     trim: bool,
     unsafe_attach: bool,
     timeout_s: float,
+    deadline_s: float,
+    html: Path | None,
+    redact: bool,
     as_json: bool,
     format_: str | None,
     output: Path | None,
@@ -57,18 +82,32 @@ def command(
     Names of objects come from an agent inside the program: 'rlmem run -- python train.py' puts one there, or the line
     'import rlmem.preload' in the program. Without one, memory is told by class.
 
+    With --ray: every process of a cluster by node, role and trial, the object store of each node once, and owners where
+    workers have an agent ('rlmem run -- ray start --head', or the setup hook 'rlmem.ray.naming.start').
+
     \b
     Examples:
       rlmem explain 47068
       rlmem explain --name train.py --tree --json
       rlmem explain 47068 --trim
       rlmem explain 47068 --no-names      (reads /proc only)
+      rlmem explain --ray --html cluster.html
+      rlmem explain --ray --address 10.0.0.1:6379 --no-names --json
     """
+    wanted = chosen_format(format_, output, as_json=as_json)
+    if on_ray:
+        _refuse_with_ray(pid=pid, name=name, trim=trim, unsafe_attach=unsafe_attach, tree=tree)
+        check_html(html, "", redact=redact)
+        document = _cluster(address, names=names, timeout_s=timeout_s, deadline_s=deadline_s)
+        _emit_cluster(document, wanted, output, html, redact=redact)
+        return 0
+    for option, is_given in (("--address", address is not None), ("--html", html is not None), ("--redact", redact)):
+        if is_given:
+            raise UsageError(f"{option} is for a cluster: give --ray too")
     from rlmem.report.explain import explain_view
     from rlmem.report.explained import explained
     from rlmem.report.render import render_view
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     document = explained(
         _pid(pid, name),
         tree=tree,
@@ -82,9 +121,55 @@ def command(
     return 0
 
 
+def _refuse_with_ray(*, pid: int | None, name: str | None, trim: bool, unsafe_attach: bool, tree: bool) -> None:
+    """What makes sense of one process only."""
+    given = (
+        ("the number of a process", pid is not None),
+        ("--name", name is not None),
+        ("--trim", trim),
+        ("--unsafe-attach", unsafe_attach),
+        ("--no-tree", not tree),
+    )
+    for what, is_given in given:
+        if is_given:
+            raise UsageError(f"--ray explains a whole cluster: {what} is for one process; give one or the other")
+
+
+def _cluster(address: str | None, *, names: bool, timeout_s: float, deadline_s: float) -> dict[str, Any]:
+    import os
+
+    from rlmem.ray.connecting import connected
+    from rlmem.ray.probing import probe_once
+    from rlmem.report.cluster_explained import cluster_document
+    from rlmem.report.progress import progress
+
+    # Ray would start a cluster of its own where it finds none, and there would be nothing to explain.
+    with connected(address or os.environ.get("RAY_ADDRESS") or "auto") as ray:
+        count = sum(node["Alive"] for node in ray.nodes())
+        with progress(count, "asking nodes") as tell:
+            found = probe_once(ray, names=names, timeout_s=timeout_s, deadline_s=deadline_s, own_driver=True, tell=tell)
+    return cluster_document(found)
+
+
+def _emit_cluster(
+    document: dict[str, Any], wanted: str, output: Path | None, html: Path | None, *, redact: bool
+) -> None:
+    from rlmem.report.cluster_view import cluster_view
+    from rlmem.report.render import render_view
+
+    emit(render_view(document, cluster_view, wanted, output), output)
+    if html is not None:
+        from rlmem.report.html.render import render_html
+        from rlmem.report.redact import own_names, redacted
+
+        nodes = {word for node in document["nodes"] for word in (node["address"], node["host"])}
+        kept = redacted(document, own_names() | nodes) if redact else document
+        emit(render_html(kept), html)
+
+
 def _pid(pid: int | None, name: str | None) -> int:
     if (pid is None) == (name is None):
-        raise UsageError("give the number of a process, or --name TEXT to find it by its command")
+        raise UsageError("give the number of a process, --name TEXT to find it by its command, or --ray for a cluster")
     if pid is not None:
         return pid
     from rlmem.measure.processes import by_name

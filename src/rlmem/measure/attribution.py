@@ -14,7 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmem.holdings import Holding, Portion
-from rlmem.measure.maps import ARENAS, CLASSES, HEAP, PYMALLOC, UNKNOWN
+from rlmem.measure.maps import ARENAS, CLASSES, FILES, HEAP, PYMALLOC, SHARED, UNKNOWN
+from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages
 from rlmem.measure.pools import Reader, find_pools
 from rlmem.units import KIB, MIB
@@ -115,9 +116,12 @@ def extents(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int]]:
 
 
 def attribute(
-    parts: Iterable[Segment], rows: Sequence[Mapping[str, Any]]
+    parts: Iterable[Segment], rows: Sequence[Mapping[str, Any]], mappings: Sequence[Mapped] = ()
 ) -> tuple[tuple[Holding, ...], tuple[Portion, ...], int]:
-    """Holdings, classes and what is left unexplained, of resident segments and the rows an agent sent."""
+    """Holdings, classes and what is left unexplained, of resident segments and the rows an agent sent.
+
+    ``mappings``, in address order, tell which rows lie in files.
+    """
     left: dict[str, float] = dict.fromkeys((*CLASSES, UNKNOWN), 0.0)
     held = [0.0] * len(rows)
     spans = extents(rows)
@@ -140,13 +144,28 @@ def attribute(
             index += 1
         at = index
     resident = [int(each) for each in held]
+    files = _files(spans, len(rows), mappings)
     rows = _without_overlaps(rows, spans)
     _claim(left, rows, resident)
     portions = tuple(Portion(name=name, resident_bytes=int(left[name])) for name in CLASSES if int(left[name]) > 0)
-    holdings = tuple(holding for row, each in zip(rows, resident, strict=True) for holding in _holdings(row, each))
+    holdings = tuple(
+        holding for row, each, file in zip(rows, resident, files, strict=True) for holding in _holdings(row, each, file)
+    )
     named = sum(resident)
     unexplained = round(total) - named - sum(portion.resident_bytes for portion in portions)
     return holdings, portions, unexplained
+
+
+def _files(spans: Sequence[tuple[int, int, int]], count: int, mappings: Sequence[Mapped]) -> list[str]:
+    """For each row the file that most of its storage lies in; empty for what is the process's own."""
+    found: list[dict[str, int]] = [{} for _ in range(count)]
+    shared = [mapping for mapping in mappings if mapping.kind in {SHARED, FILES} and mapping.path]
+    starts = [mapping.start for mapping in shared]
+    for start, end, index in spans:
+        at = bisect_right(starts, start) - 1
+        path = shared[at].path if at >= 0 and start < shared[at].end else ""
+        found[index][path] = found[index].get(path, 0) + end - start
+    return [max(paths, key=lambda path: paths[path]) if paths else "" for paths in found]
 
 
 def _without_overlaps(
@@ -188,8 +207,8 @@ def _claim(left: dict[str, float], rows: Sequence[Mapping[str, Any]], resident: 
                 asked[index] = nbytes - given
 
 
-def _holdings(row: Mapping[str, Any], resident: int) -> Iterator[Holding]:
-    shared = {
+def _holdings(row: Mapping[str, Any], resident: int, file: str) -> Iterator[Holding]:
+    common = {
         "path": row["path"],
         "kind": row["kind"],
         "type": row["type"],
@@ -201,9 +220,9 @@ def _holdings(row: Mapping[str, Any], resident: int) -> Iterator[Holding]:
     }
     nbytes = row["nbytes"] + row["small"] + row["medium"]
     if nbytes or resident:
-        yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, **shared)
+        yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, file=file, **common)
     if row["vram"]:
-        yield Holding(nbytes=row["vram"], resident_bytes=row["vram"], device="vram", **shared)
+        yield Holding(nbytes=row["vram"], resident_bytes=row["vram"], device="vram", **common)
 
 
 def memory_reader(pid: int) -> Callable[[Sequence[int], int], Iterable[tuple[int, bytes]]]:

@@ -203,7 +203,7 @@ def from_pages(
     pages = replace(pages, mappings=mapped)
     rows = said.get("rows", ())
     read = memory_reader(pid) if root == proc.PROC else no_memory
-    holdings, portions, unexplained = attribute(segments(pages, rows, read), rows)
+    holdings, portions, unexplained = attribute(segments(pages, rows, read), rows, pages.mappings)
     if pages.method == "smaps":
         notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
     rollup = proc.rollup(pid, root) or {}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlmem.measure.attribution import Segment, attribute, extents, segments
-from rlmem.measure.maps import CLASSES, HEAP, PYMALLOC, UNKNOWN, Mapping
+from rlmem.measure.maps import CLASSES, HEAP, LIBRARY_CODE, PYMALLOC, SHARED, UNKNOWN, Mapping
 from rlmem.measure.pagemap import Pages
 
 PAGE = 4096
@@ -33,6 +33,18 @@ def test_a_storage_owns_what_of_it_is_resident_and_its_page_is_split() -> None:
     assert [each.resident_bytes for each in holdings] == [PAGE, 0]
     assert [(each.name, each.resident_bytes) for each in portions] == [(HEAP, PAGE)]
     assert unexplained == 0
+
+
+def test_an_owner_says_which_file_most_of_it_lies_in_resident_or_not() -> None:
+    mapped = (
+        Mapping(start=0, end=8 * PAGE, perms="rw-p", kind=UNKNOWN),
+        Mapping(start=8 * PAGE, end=16 * PAGE, perms="r--s", path="/dev/shm/plasmaAbCdEf (deleted)", kind=SHARED),
+        Mapping(start=16 * PAGE, end=20 * PAGE, perms="r--p", path="/lib/x.so", kind=LIBRARY_CODE),
+    )
+    rows = [row((PAGE, PAGE)), row((9 * PAGE, 2 * PAGE)), row((0, PAGE), (12 * PAGE, 2 * PAGE)), row((17 * PAGE, PAGE))]
+    holdings, _, _ = attribute(pages((0, 2 * PAGE)), rows, mapped)
+    store = "/dev/shm/plasmaAbCdEf (deleted)"
+    assert [each.file for each in holdings] == ["", store, store, ""]
 
 
 def test_anonymous_memory_without_an_owner_is_unexplained() -> None:
