@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export RLMEM_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit browser truth long lint types docs screenshots bench bench-buffers accuracy swarm-million clean
+.PHONY: help demo test unit browser ray truth long lint types docs screenshots bench bench-buffers frameworks accuracy accuracy-rllib swarm-million clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,15 @@ $(VENV)/.browser: $(VENV)/.dev
 		|| echo "no Chromium, and none could be installed: tests/browser will be skipped"
 	@touch $@
 
+# RLlib wants a gymnasium of its own, older than the one everything else is tested with: a virtual environment that has Ray and
+# what Ray pins, and borrows the rest.
+RAY := $(VENV)/ray
+$(VENV)/.ray: $(VENV)/.truth
+	$(BIN)/python -m venv --without-pip $(RAY)
+	$(BIN)/python -m pip install --quiet --upgrade --no-deps --target $$($(RAY)/bin/python -c '$(SITE)') --requirement tests/ray/requirements.txt
+	$(BIN)/python -c '$(SITE)' | sed "s/.*/import site; site.addsitedir('&')/" > $$($(RAY)/bin/python -c '$(SITE)')/main.pth
+	@touch $@
+
 $(VENV)/.accuracy: $(VENV)/.truth
 	$(BIN)/python -m pip install --quiet --editable '.[dev,truth,accuracy]'
 	@touch $@
@@ -54,12 +63,16 @@ $(VENV)/.accuracy: $(VENV)/.truth
 demo: $(VENV)/.core ## Set up and plan a real run: will SAC with a 400k camera buffer fit in 30 GB?
 	@$(BIN)/rlmem plan pidog-sac --ram 30GB
 
-test: $(VENV)/.truth $(VENV)/.browser ## Set up and run everything that must pass: lint, types, unit tests, measured truth
+test: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Set up and run everything that must pass: lint, types, unit tests, measured truth
 	$(BIN)/ruff check src tests benchmarks accuracy docs
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not browser' --durations 15
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser
+	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray
+
+ray: $(VENV)/.ray ## Only the tests that start Ray clusters on this machine
+	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray
 
 unit: $(VENV)/.dev ## Only the tests that need no torch (seconds)
 	$(BIN)/python -m pytest -q -m 'not truth and not long and not browser'
@@ -70,8 +83,9 @@ browser: $(VENV)/.truth $(VENV)/.browser ## Only the tests that drive reports an
 truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'truth and not long and not browser'
 
-long: $(VENV)/.truth ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
+long: $(VENV)/.truth $(VENV)/.ray ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
+	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m long tests/ray
 
 lint: $(VENV)/.dev ## Ruff
 	$(BIN)/ruff check src tests benchmarks accuracy docs
@@ -88,11 +102,12 @@ docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) 
 screenshots: $(VENV)/.truth $(VENV)/.browser ## Take the pictures of the README again, with a real server and a real browser
 	$(BIN)/python docs/screenshots.py
 
-bench: $(VENV)/.truth $(VENV)/.browser ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint, the browser
+bench: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint, the browser
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
 	$(BIN)/python benchmarks/peaks.py
 	$(BIN)/python benchmarks/explaining.py
+	$(RAY)/bin/python benchmarks/ray_explaining.py
 	$(BIN)/python benchmarks/watching.py
 	$(BIN)/python benchmarks/callback.py
 	$(BIN)/python benchmarks/linting.py
@@ -106,9 +121,17 @@ $(VENV)/.bench-buffers: $(VENV)/.truth
 bench-buffers: $(VENV)/.bench-buffers ## Every buffer beside SB3's own and its peers, on real data; writes docs/buffers.md
 	$(BIN)/python benchmarks/buffers.py --write-docs $(if $(ONLY),--only '$(ONLY)') $(if $(QUICK),--quick)
 
+# ONLY='atari:*' is a part.
+frameworks: $(VENV)/.ray $(VENV)/.accuracy ## The same tasks in SB3, a CleanRL-like loop, ElegantRL and RLlib (ten minutes), write docs/frameworks.md
+	$(RAY)/bin/python benchmarks/frameworks.py --write-docs $(if $(ONLY),--only '$(ONLY)')
+
 # The whole corpus takes hours; SHARD=1/6 is a part of it, ONLY='zoo:sac/*' are chosen entries, FRESH=1 does them again.
 accuracy: $(VENV)/.accuracy ## Plan and measure the corpus, write docs/accuracy.md (SHARD=1/6 for a part)
 	$(BIN)/python accuracy/run.py --write-docs $(if $(SHARD),--shard $(SHARD)) $(if $(ONLY),--only '$(ONLY)') $(if $(FRESH),--fresh)
+
+accuracy-rllib: $(VENV)/.ray $(VENV)/.accuracy ## Plan and measure RLlib configurations by role (half an hour), write docs/accuracy.md
+	$(RAY)/bin/python accuracy/rllib_run.py $(if $(ONLY),--only '$(ONLY)') $(if $(FRESH),--fresh)
+	$(BIN)/python accuracy/run.py --only 'none' --write-docs
 
 # One iteration of a million agents on the CPU: an hour on two cores. ARGS='--iterations 2' is more of it.
 swarm-million: $(VENV)/.truth ## Train a million agents for one iteration on the CPU under a cap of 16 GiB (an hour)
