@@ -6,6 +6,7 @@ import csv
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
+from accuracy import rllib_table
 from accuracy.corpus import Entry, cause_of
 from accuracy.results import STRATA, Row, Score, grouped, number, quantile, score, scored, stratum
 
@@ -67,6 +68,7 @@ def page(
     parts += unfinished(known, entries)
     parts += ["## Every row", "", "Sizes in MB (10⁶ bytes).", "", *every_row(known, entries), ""]
     parts += vram_table(vram)
+    parts += rllib_table.section()
     parts += ["## Left out", "", "Configurations in the Zoo's files that do not start with these packages:", ""]
     parts += [f"- `{name}`: {why}" for name, why in dropped.items()]
     parts += ["", *provenance(known)]
@@ -259,7 +261,7 @@ def summary(rows: Mapping[str, Row], entries: Sequence[Entry], vram: Path = VRAM
                 f"| {name} | {found.count} | {found.median:.1f} % | {found.p95:.1f} % | {found.broken:.0f} % "
                 f"| {found.headroom:+.1f} % | {found.increment_median:.1f} % |"
             )
-    return "\n".join([*lines, "", *vram_summary(vram)])
+    return "\n".join([*lines, "", *vram_summary(vram), "", *rllib_table.summary()])
 
 
 def put_into(text: str, block: str) -> str:
