@@ -1,0 +1,1 @@
+"""Parts of benchmarks/frameworks.py: what is run, who held what, and the tables of docs/frameworks.md."""
