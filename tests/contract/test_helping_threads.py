@@ -106,3 +106,31 @@ def test_helpers_do_not_keep_a_process_alive() -> None:
     program += "print(r.sample(256)['obs'].shape)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "(256, 64, 64)"), done.stderr
+
+
+def test_one_who_is_still_at_work_is_waited_for_however_many_come_late_and_leave() -> None:
+    from rlmem.buffers import reading
+
+    call = np.zeros(reading.CALL, np.int64)
+    address = call.ctypes.data
+    reading.begin(address)
+    call[reading.CAME] = 1  # somebody who takes his time
+    closing = threading.Thread(target=reading.finish, args=(address, 0))
+    reader, writer = os.pipe()
+    helpers = [threading.Thread(target=reading.serve, args=(reader,)) for _ in range(2)]
+    late = np.full(4_096, address, np.int64).tobytes()
+    try:
+        for thread in (closing, *helpers):
+            thread.start()
+        for _ in range(300):
+            os.write(writer, late)
+            if not closing.is_alive():
+                break
+        assert closing.is_alive()
+    finally:
+        os.close(writer)
+        for thread in helpers:
+            thread.join()
+        call[reading.LEFT] += 1
+        closing.join()
+        os.close(reader)

@@ -320,8 +320,10 @@ def finish(address: int, rows: int) -> None:
         take_ticket(address + 8 * TAKEN, carray(at(address), (CALL,), np.int64)[COUNT])
     # Whoever comes from now on finds it closed; whoever came before has to be waited for.
     take_ticket(address + 8 * OPEN, -1)
-    turns = 0
-    while take_ticket(address + 8 * CAME, 0) != take_ticket(address + 8 * LEFT, 0):
+    # First who left, then who came: the other way round, one who comes late and leaves in between stands for one still at work.
+    turns, left = 0, take_ticket(address + 8 * LEFT, 0)
+    while take_ticket(address + 8 * CAME, 0) != left:
+        left = take_ticket(address + 8 * LEFT, 0)
         turns += 1
         if turns > 2_000:
             let_others()
