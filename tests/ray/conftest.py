@@ -17,7 +17,7 @@ os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.pop("RAY_ADDRESS", None)
 #: Without Ray there is nothing to test here; the virtual environment that has it runs this folder.
 _found = importlib.util.find_spec("ray")  # without Ray this folder is found, as a package without files
-collect_ignore_glob = [] if _found is not None and _found.origin else ["test_*.py"]
+collect_ignore_glob = [] if _found is not None and _found.origin else ["*.py"]
 
 #: What Ray's own processes are called.
 NAMES = ("raylet", "gcs_server", "ray::", "default_worker.py", "log_monitor", "dashboard")
