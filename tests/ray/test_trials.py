@@ -178,15 +178,57 @@ def test_a_class_is_measured_with_its_actors_and_keeps_its_own_resources(fit: An
     assert result.metrics[PREDICTED] == 900 * MB
 
 
-def test_without_a_plan_trials_are_only_measured(fit: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_without_a_plan_trials_are_only_measured(fit: Any, tmp_path: Path) -> None:
     def train(config: dict[str, Any], data: Any = None) -> dict[str, Any]:
         return {"score": len(bytearray(b"x") * (100 * MB)), "rows": len(data)}
 
-    (result,) = fit(trainable_with_memory(tune.with_parameters(train, data=[1, 2])), {})
+    (result,) = fit(trainable_with_memory(tune.with_parameters(train, data=[1, 2]), plan=None), {})
     assert result.metrics["rows"] == 2
     assert result.metrics[MEASURED] > LEAST
     assert PREDICTED not in result.metrics
-    assert "measured, not sized and not pruned" in caplog.text
+
+
+def learn(config: dict[str, Any], shape: tuple[int, ...] = (84, 84)) -> None:
+    """SB3 as users have it: nobody says how much memory that takes."""
+    import gymnasium as gym
+    import numpy as np
+    from stable_baselines3 import DQN
+
+    class Frames(gym.Env):
+        observation_space = gym.spaces.Box(0, 255, shape, np.uint8)
+        action_space = gym.spaces.Discrete(2)
+
+        def reset(self, **_: Any) -> Any:
+            return self.observation_space.sample(), {}
+
+        def step(self, action: Any) -> Any:
+            return self.observation_space.sample(), 0.0, False, False, {}
+
+    Path(config["folder"], str(config["rows"])).touch()
+    assert config["rows"] != 13, "an unlucky number"
+    rows = config["rows"]
+    model = DQN("MlpPolicy", Frames(), buffer_size=rows, learning_starts=rows, batch_size=32, device="cpu")
+    model.learn(rows + 8)
+    tune.report({"updates": model._n_updates})
+
+
+def test_a_trainable_is_planned_by_trying_it_with_the_sampled_configuration(
+    fit: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    wrapped = trainable_with_memory(tune.with_parameters(learn, shape=(96, 96)))
+    grid = fit(wrapped, {"rows": tune.grid_search([15_000, 1_000_000, 13]), "folder": str(tmp_path)})
+    small, large, unlucky = grid
+    assert [trial_outcome(result).kind for result in grid] == ["finished", "pruned", "failed"]
+    assert small.metrics["updates"] > 0
+    assert small.metrics[MEASURED] > 2 * 15_000 * 96 * 96 + LEAST
+    assert small.metrics[MEASURED] == pytest.approx(small.metrics[PREDICTED], rel=0.1)
+    assert small.metrics[REQUESTED] > small.metrics[MEASURED]
+    assert large.metrics[PREDICTED] == pytest.approx(2 * 1_000_000 * 96 * 96, rel=0.1)
+    assert large.metrics[REASON].startswith("the trial does not fit these nodes: trial needs")
+    # Dry runs put files back, and a trial that fits nowhere never started; one that cannot be tried shows why itself.
+    assert {file.name for file in tmp_path.iterdir()} == {"results", "15000", "13"}
+    assert "an unlucky number" in str(unlucky.error)
+    assert "a trial is measured, not sized and not pruned" in caplog.text and "an unlucky number" in caplog.text
 
 
 def test_where_the_controller_cannot_be_met_the_users_code_does_not_run_either(
@@ -263,7 +305,8 @@ def test_an_algorithm_of_rllib_is_planned_by_role_and_measured_with_its_runners(
         (Holder, {}, "no tune.Trainable"),
         (allocate, {"plan": "pidog-sack"}, "did you mean 'pidog-sac'"),
         (allocate, {"plan": need, "margin": 10}, "a share from 0 to 1"),
-        (allocate, {"nodes": "4x64GB"}, "go with plan="),
+        (allocate, {"plan": None, "nodes": "4x64GB"}, "nodes= goes with a plan"),
+        (allocate, {"fields": {"envs": "n_envs"}}, "a dry run is given the configuration itself"),
     ],
 )
 def test_mistakes_are_told_when_the_trainable_is_wrapped(trainable: Any, options: dict[str, Any], says: str) -> None:

@@ -37,19 +37,24 @@ def process_counts(spec: RunSpec) -> dict[str, int]:
     return found
 
 
-def workload_of(plan: Plan, *, on_ray: bool = True, constants: Constants | None = None) -> Workload:
-    """What a plan asks of a cluster; off Ray, a run that is not RLlib's pays nothing for Ray's own processes."""
+def workload_of(
+    plan: Plan, *, on_ray: bool = True, worker: str = "ray.idle-worker", constants: Constants | None = None
+) -> Workload:
+    """What a plan asks of a cluster; off Ray, a run that is not RLlib's pays nothing for Ray's own processes.
+
+    ``worker`` is the constant of what a process of Ray's holds beside the run: an interpreter with Ray in it, unless the plan has that.
+    """
     if plan.spec.get("framework.name") == "rllib":
         return _rllib(plan)
     known = constants or Constants()
-    ray = {name: known.quantity(f"ray.{name}") for name in ("daemons", "binaries", "idle-worker")} if on_ray else {}
-    worker, daemons = ray.get("idle-worker"), [ray[name] for name in ("daemons", "binaries") if name in ray]
+    beside = known.quantity(worker) if on_ray else None
+    daemons = [known.quantity(name) for name in ("ray.daemons", "ray.binaries")] if on_ray else []
     ram, vram = plan.top("ram"), plan.top("vram")
     processes = process_counts(plan.spec)
     need = Need(
         role=TRIAL,
-        ram_bytes=(ram.high_bytes if ram else 0) + (worker.high if worker else 0),
-        expected_bytes=(ram.expected_bytes if ram else 0) + (worker.value if worker else 0),
+        ram_bytes=(ram.high_bytes if ram else 0) + (beside.high if beside else 0),
+        expected_bytes=(ram.expected_bytes if ram else 0) + (beside.value if beside else 0),
         vram_bytes=vram.high_bytes if vram else 0,
         cache_bytes=_cached(plan),
         # The main process, and a core for each environment that has a process; those of an evaluation run when these wait.

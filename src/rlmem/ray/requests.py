@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -17,7 +18,10 @@ from rlmem.model.constants import Constants
 from rlmem.ray.placement import nodes_of, placement_group_for
 from rlmem.trials import PREDICTED, PREDICTED_VRAM, REQUESTED, Prediction, Predictor, percent
 
+_LOG = logging.getLogger("rlmem")
 Bundle = dict[str, float]
+#: Of a trial that nobody has another name for.
+NAME = "the trial"
 #: A trial that is not to run asks for next to nothing, in case Ray starts it nevertheless.
 NOTHING: Bundle = {"CPU": 0.001}
 
@@ -47,18 +51,29 @@ class SizedRequest(PlacementGroupFactory):
 class Sizing:
     """Configuration to request, for the trials of one trainable."""
 
-    def __init__(self, predictor: Predictor, *, nodes: str | Iterable[NodeGroup] | None = None, margin: float) -> None:
-        self._predictor, self._margin = predictor, margin
+    def __init__(
+        self,
+        predictor: Predictor,
+        *,
+        nodes: str | Iterable[NodeGroup] | None = None,
+        margin: float,
+        tried: bool = False,
+    ) -> None:
+        """``tried`` says that the plans are of dry runs: nobody named one, so that a trial without one runs unsized."""
+        self._predictor, self._margin, self._tried = predictor, margin, tried
         self._given = parse_nodes(nodes) if isinstance(nodes, str) else None if nodes is None else tuple(nodes)
         self._known: tuple[frozenset[str], tuple[NodeGroup, ...]] = (frozenset(), ())
 
-    def request(self, config: Mapping[str, Any], given: Any = None) -> SizedRequest:
+    def request(self, config: Mapping[str, Any], given: Any = None) -> Any:
         """What a trial asks for; ``given`` is what the trainable asks for by itself, and its CPUs and GPUs stay."""
         try:
             prediction = self._predictor(config)
         except AnalysisError as error:
+            if self._tried:
+                _LOG.warning("a trial is measured, not sized and not pruned: %s", error)
+                return given
             return SizedRequest([NOTHING], problem=str(error))
-        workload = asked_of(prediction)
+        workload = asked_of(prediction, tried=self._tried)
         metrics = {PREDICTED: expected_bytes(prediction, workload)}
         if prediction.expected_vram_bytes is not None:
             metrics[PREDICTED_VRAM] = prediction.expected_vram_bytes
@@ -85,19 +100,22 @@ class Sizing:
         return tuple(replace(group, cpus=None) for group in groups)
 
 
-def asked_of(prediction: Prediction) -> Workload:
+def asked_of(prediction: Prediction, *, tried: bool = False) -> Workload:
     """A trial as a workload: by its plan, or as the one bundle of so many bytes that a function said."""
-    if prediction.plan is not None:
-        workload = workload_of(prediction.plan)
-        if prediction.plan.spec.get("framework.name") == "rllib":  # its driver is a trial with or without Tune
-            return workload
+    plan = prediction.plan
+    if plan is not None:
+        if plan.spec.get("framework.name") == "rllib":  # its driver is a trial with or without Tune
+            return workload_of(plan)
+        if tried:  # a dry run has imported Ray and Tune; what is left is the connection
+            return replace(workload_of(plan, worker="ray.actor"), name=NAME)
+        workload = workload_of(plan)
         first, *others = workload.needs
         tune = Constants().quantity("ray.trial")
         expected = None if first.expected_bytes is None else first.expected_bytes + tune.value
         first = replace(first, ram_bytes=first.ram_bytes + tune.high, expected_bytes=expected)
         return replace(workload, needs=(first, *others))
     need = Need(role="process", ram_bytes=prediction.high_bytes, expected_bytes=prediction.expected_bytes)
-    return Workload(name="the trial", needs=(need,))
+    return Workload(name=NAME, needs=(need,))
 
 
 def expected_bytes(prediction: Prediction, workload: Workload) -> int:

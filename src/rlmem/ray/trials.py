@@ -1,6 +1,7 @@
-"""Trials of Ray Tune that get the memory they need: ``tune.Tuner(trainable_with_memory(train_fn, plan=…), …)``.
+"""Trials of Ray Tune that get the memory they need: ``tune.Tuner(trainable_with_memory(train_fn), …)``.
 
-Each trial is planned from its own sampled configuration, on the driver, when Tune adds it. Its bundles ask Ray for the upper
+Each trial is planned from its own sampled configuration, on the driver, when Tune adds it: by a plan that is named, else by a dry run
+of the trainable. Its bundles ask Ray for the upper
 bound of the plan and a margin, so that no more trials run at a time than fit. One that fits no node never starts. In the trial's
 process a thread watches the memory of the process, its children and the actors of the trial's placement group; every result
 carries what was predicted and what was measured.
@@ -26,12 +27,14 @@ GROWTH = 1.01
 EARLY_REPORTS = 3
 #: What the memory monitor says where Tune keeps only the text of an error.
 _MONITOR = "killed due to the node running low on memory"
+#: A plan by trying the trainable itself.
+DRY_RUN = "dry-run"
 OUTCOMES = ("finished", "pruned", "not-planned", "killed-for-memory", "crashed", "failed")
 
 
 def trainable_with_memory(
     trainable: Any,
-    plan: TrialPlan | None = None,
+    plan: TrialPlan | None = DRY_RUN,
     *,
     fields: Mapping[str, str | None] | None = None,
     nodes: Any = None,
@@ -43,7 +46,8 @@ def trainable_with_memory(
     :param trainable: a function of the configuration, a subclass of ``tune.Trainable`` (RLlib's algorithms are), or the name of
         a registered one. What ``tune.with_resources`` and ``tune.with_parameters`` give is taken too; wrap it last.
     :param plan: how a configuration becomes a run that can be planned: a preset, a run file, a ``RunSpec``, or a function that
-        gives a ``RunSpec``, a ``Plan``, fields or bytes. Without one, trials are only measured.
+        gives a ``RunSpec``, a ``Plan``, fields or bytes. By default the trainable is tried with each configuration, for a few updates in
+        a process of its own; a configuration of which that learns nothing is not sized. With ``None`` trials are only measured.
     :param fields: other names of the run's fields in the configuration, such as ``{"envs": "n_envs"}``.
     :param nodes: where trials may go when that is not the cluster as it is now (one that grows), such as ``"4x(64GB,16cpu)"``.
     :param margin: so much more than the upper bound of its plan is asked for a trial.
@@ -57,6 +61,7 @@ def trainable_with_memory(
     except ImportError as error:
         raise AnalysisError(f"Ray Tune cannot be imported: {' '.join(str(error).split())}") from None
     from rlmem.ray import hooks, requests
+    from rlmem.ray.trying import Trying
 
     check_margin(margin)
     base = get_trainable_cls(trainable) if isinstance(trainable, str) else trainable
@@ -68,17 +73,16 @@ def trainable_with_memory(
     else:
         raise UsageError(f"{trainable!r} is not a trainable; give a function or a class derived from tune.Trainable")
     hooks.join()
+    tried = isinstance(plan, str) and plan == DRY_RUN
+    if (plan is None or tried) and fields:
+        raise UsageError("fields= goes with plan=: a dry run is given the configuration itself")
     if plan is None:
-        if fields or nodes:
-            raise UsageError("fields= and nodes= go with plan=: without a plan, trials are only measured")
-        _LOG.warning("no plan=: trials of %s are measured, not sized and not pruned", name_of(base))
+        if nodes:
+            raise UsageError("nodes= goes with a plan: with plan=None, trials are only measured")
         return _watched(base, None, interval_s)
-    return _watched(base, requests.Sizing(Predictor(plan, fields), nodes=nodes, margin=margin), interval_s)
-
-
-def name_of(base: type) -> str:
-    """What Tune calls a trainable."""
-    return str(getattr(base, "_name", base.__name__))
+    found = Trying(base if isinstance(trainable, (str, type)) else trainable) if tried else plan
+    sizing = requests.Sizing(Predictor(found, fields), nodes=nodes, margin=margin, tried=tried)
+    return _watched(base, sizing, interval_s)
 
 
 def _watched(base: Any, sizing: Any, interval_s: float) -> Any:
