@@ -105,6 +105,7 @@ screenshots: $(VENV)/.truth $(VENV)/.browser ## Take the pictures of the README 
 bench: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint, the browser
 	$(BIN)/python benchmarks/startup.py
 	$(BIN)/python benchmarks/planning.py
+	$(BIN)/python benchmarks/placing.py
 	$(BIN)/python benchmarks/peaks.py
 	$(BIN)/python benchmarks/explaining.py
 	$(RAY)/bin/python benchmarks/ray_explaining.py
