@@ -124,6 +124,7 @@ def test_loading_a_buffer_beside_a_live_one_adds_the_predicted_bytes_and_saving_
     assert phases["checkpoint"]["hwm"] - phases["update"]["hwm"] < 8 * MIB
 
 
+@pytest.mark.long
 def test_worker_processes_add_what_is_predicted_in_proportional_size() -> None:
     spec = spec_of({**CASES["ppo on a vector"], "vec_env": "subproc"})
     truth = run_truth("sb3_run.py", sb3_case(spec))

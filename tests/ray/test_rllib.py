@@ -53,6 +53,7 @@ def test_a_plan_has_the_roles_of_the_configuration_and_a_place_for_each() -> Non
     assert bundles["learner"]["high_bytes"] > 1.8 * bundles["env-runner"]["high_bytes"]
 
 
+@pytest.mark.long
 def test_changes_are_the_configurations_own() -> None:
     document = planned("dqn", "--set", "num_env_runners=4", "--set", "buffer_size=2_000_000")
     runners = [
@@ -68,8 +69,8 @@ def test_changes_are_the_configurations_own() -> None:
 @pytest.mark.parametrize(
     ("target", "code", "words"),
     [
-        ("{file}:old", 3, "old API stack"),
-        ("{file}:homeless", 3, "names no environment"),
+        pytest.param("{file}:old", 3, "old API stack", marks=pytest.mark.long),
+        pytest.param("{file}:homeless", 3, "names no environment", marks=pytest.mark.long),
         pytest.param("{file}:number", 3, "is a int, not an RLlib AlgorithmConfig", marks=pytest.mark.long),
         pytest.param("{file}:nobody", 3, "has no 'nobody'", marks=pytest.mark.long),
         ("{file}:broken", 3, "no such thing: ümlaut"),

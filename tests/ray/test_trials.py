@@ -199,36 +199,44 @@ def learn(config: dict[str, Any], shape: tuple[int, ...] = (84, 84)) -> None:
         action_space = gym.spaces.Discrete(2)
 
         def reset(self, **_: Any) -> Any:
-            return self.observation_space.sample(), {}
+            return np.ones(shape, np.uint8), {}
 
         def step(self, action: Any) -> Any:
-            return self.observation_space.sample(), 0.0, False, False, {}
+            return np.ones(shape, np.uint8), 0.0, False, False, {}
 
     Path(config["folder"], str(config["rows"])).touch()
-    assert config["rows"] != 13, "an unlucky number"
     rows = config["rows"]
     model = DQN("MlpPolicy", Frames(), buffer_size=rows, learning_starts=rows, batch_size=32, device="cpu")
     model.learn(rows + 8)
     tune.report({"updates": model._n_updates})
 
 
-def test_a_trainable_is_planned_by_trying_it_with_the_sampled_configuration(
-    fit: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    wrapped = trainable_with_memory(tune.with_parameters(learn, shape=(96, 96)))
-    grid = fit(wrapped, {"rows": tune.grid_search([15_000, 1_000_000, 13]), "folder": str(tmp_path)})
-    small, large, unlucky = grid
-    assert [trial_outcome(result).kind for result in grid] == ["finished", "pruned", "failed"]
+def test_a_trainable_is_planned_by_trying_it_with_the_sampled_configuration(fit: Any, tmp_path: Path) -> None:
+    wrapped = trainable_with_memory(tune.with_parameters(learn, shape=(160, 160)))
+    grid = fit(wrapped, {"rows": tune.grid_search([4_000, 1_000_000]), "folder": str(tmp_path)})
+    small, large = grid
+    assert [trial_outcome(result).kind for result in grid] == ["finished", "pruned"]
     assert small.metrics["updates"] > 0
-    assert small.metrics[MEASURED] > 2 * 15_000 * 96 * 96 + LEAST
+    assert small.metrics[MEASURED] > 2 * 4_000 * 160 * 160 + LEAST
     assert small.metrics[MEASURED] == pytest.approx(small.metrics[PREDICTED], rel=0.1)
     assert small.metrics[REQUESTED] > small.metrics[MEASURED]
-    assert large.metrics[PREDICTED] == pytest.approx(2 * 1_000_000 * 96 * 96, rel=0.1)
+    assert large.metrics[PREDICTED] == pytest.approx(2 * 1_000_000 * 160 * 160, rel=0.1)
     assert large.metrics[REASON].startswith("the trial does not fit these nodes: trial needs")
-    # Dry runs put files back, and a trial that fits nowhere never started; one that cannot be tried shows why itself.
-    assert {file.name for file in tmp_path.iterdir()} == {"results", "15000", "13"}
-    assert "an unlucky number" in str(unlucky.error)
-    assert "a trial is measured, not sized and not pruned" in caplog.text and "an unlucky number" in caplog.text
+    # Dry runs put files back, and a trial that fits nowhere never started.
+    assert {file.name for file in tmp_path.iterdir()} == {"results", "4000"}
+
+
+def test_a_trial_of_which_a_dry_run_learns_nothing_asks_for_what_it_would_ask_for_anyway(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    def train(config: dict[str, Any]) -> None:
+        raise RuntimeError(f"an unlucky {config['number']}")
+
+    theirs = tune.PlacementGroupFactory([{"CPU": 0.5}])
+    wrapped = trainable_with_memory(tune.with_resources(train, theirs))
+    assert wrapped.default_resource_request({"number": 13}) is theirs
+    assert "a trial is measured, not sized and not pruned: no plan for {number: 13}" in caplog.text
+    assert "RuntimeError: an unlucky 13" in caplog.text
 
 
 def test_where_the_controller_cannot_be_met_the_users_code_does_not_run_either(
