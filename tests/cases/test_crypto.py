@@ -50,7 +50,10 @@ def resident(explanation: Explanation, *starts: str) -> int:
     )
 
 
-@pytest.mark.parametrize("allocator", [{}, EXACT], ids=["glibc as it is", "glibc pinned"])
+@pytest.mark.parametrize(
+    "allocator",
+    [pytest.param({}, id="glibc as it is"), pytest.param(EXACT, id="glibc pinned", marks=pytest.mark.long)],
+)
 @pytest.mark.parametrize("batch", [pytest.param("2048", marks=pytest.mark.long), "4096"])
 def test_the_preset_plans_what_the_real_process_takes(batch: str, allocator: dict[str, str]) -> None:
     with Training(

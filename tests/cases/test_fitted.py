@@ -134,6 +134,7 @@ def test_a_script_is_edited_and_runs_where_it_did_not(capsys: pytest.CaptureFixt
     assert not list(tmp_path.glob(".rlmem*"))
 
 
+@pytest.mark.long
 def test_a_loop_of_its_own_gets_another_buffer_and_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "dqn.py"
     path.write_text(LOOP)
@@ -148,6 +149,7 @@ def test_a_loop_of_its_own_gets_another_buffer_and_runs(capsys: pytest.CaptureFi
     assert (outcome.status, outcome.stdout.strip()) == ("ok", "trained 1500"), outcome.stderr
 
 
+@pytest.mark.long
 def test_a_described_run_is_measured_before_and_after(capsys: pytest.CaptureFixture[str]) -> None:
     """The swarm without the graph of its collection, by the program that runs described runs."""
     arguments = ("drone-swarm", "--set", "agents=64", "--ram", "1.3GB", "--keep", "storage,batch_size,agents")

@@ -205,6 +205,7 @@ def test_a_model_that_was_only_loaded_is_foretold_no_training(tmp_path: Path) ->
     assert document["peak"]["members"]
 
 
+@pytest.mark.long
 def test_an_idle_guard_changes_no_result_by_a_bit(program: Path, tmp_path: Path) -> None:
     alone = subprocess.run(
         [sys.executable, str(program), "2000"],

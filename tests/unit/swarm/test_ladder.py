@@ -218,6 +218,7 @@ def test_a_point_that_failed_is_exit_code_1(
 
 
 @pytest.mark.truth
+@pytest.mark.long
 @pytest.mark.skipif(find_spec("torch") is None, reason="the 'truth' extra is not installed; 'make test' installs it")
 def test_both_ends_of_the_ladder_are_run_and_stored_as_they_say(monkeypatch: pytest.MonkeyPatch) -> None:
     from rlmem.swarm.collect import COLLECTED

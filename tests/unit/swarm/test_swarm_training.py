@@ -183,7 +183,9 @@ class Child:
         return self.process.returncode, err
 
 
-@pytest.mark.parametrize(("number", "history"), [(signal.SIGINT, "reset"), (signal.SIGTERM, "carry")])
+@pytest.mark.parametrize(
+    ("number", "history"), [pytest.param(signal.SIGINT, "reset", marks=pytest.mark.long), (signal.SIGTERM, "carry")]
+)
 def test_a_process_that_is_interrupted_and_resumed_learns_the_very_same(
     number: signal.Signals, history: str, tmp_path: Path
 ) -> None:
