@@ -228,6 +228,8 @@ def test_sums_are_the_kernels_own(looked: Look) -> None:
         # When the probes have ended, their share of the libraries is the others' again.
         assert said[pid]["pss_bytes"] == pytest.approx(pss, rel=0.05, abs=8 * MIB)
         assert said[pid]["store_bytes"] == pytest.approx(looked.plasma[pid], abs=MIB)
+        # What would come back without it: of the store, nothing, whoever alone has its pages.
+        assert said[pid]["uss_bytes"] <= said[pid]["heap_bytes"]
     kernels = sum(looked.pss.values())
     assert sum(said[pid]["pss_bytes"] for pid in looked.pss) == pytest.approx(kernels, rel=0.05)
     for node in document["nodes"]:

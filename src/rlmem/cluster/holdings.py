@@ -31,7 +31,7 @@ class ProcessHoldings:
     job: str | None = None
     rss_bytes: int = 0
     pss_bytes: int | None = None
-    uss_bytes: int | None = None
+    uss_bytes: int | None = None  # without the object store's pages
     swap_bytes: int | None = None
     shmem_bytes: int | None = None  # its part of shared memory, the object store among it
     store_bytes: int | None = None  # its part of the object store's pages

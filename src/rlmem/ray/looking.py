@@ -178,6 +178,7 @@ def _read(
         return None
     rollup = proc.rollup(pid, root) or {}
     share = read_share(pid, rollup, store, root=root)
+    alone = rollup.get("Private_Clean", 0) + rollup.get("Private_Dirty", 0) - (share.only_bytes if share else 0)
     found = ProcessHoldings(
         pid=pid,
         start=process.start,
@@ -185,7 +186,7 @@ def _read(
         trial=_trial(pid, root),
         rss_bytes=status["VmRSS"],
         pss_bytes=rollup.get("Pss"),
-        uss_bytes=rollup.get("Private_Clean", 0) + rollup.get("Private_Dirty", 0) if rollup else None,
+        uss_bytes=max(0, alone) if rollup else None,
         swap_bytes=rollup.get("SwapPss", rollup.get("Swap")),
         shmem_bytes=rollup.get("Pss_Shmem"),
         store_bytes=share.nbytes if share else None,

@@ -30,10 +30,14 @@ class Store:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreShare:
-    """A process's part of the store's pages, each page in equal parts for those who have it; ``disk_bytes`` are of files."""
+    """A process's part of the store's pages, each page in equal parts for those who have it; ``disk_bytes`` are of files.
+
+    ``only_bytes`` are pages that no other process has: they would stay in the store without it.
+    """
 
     nbytes: int = 0
     disk_bytes: int = 0
+    only_bytes: int = 0
 
 
 def is_store(file: str) -> bool:
@@ -82,7 +86,7 @@ def read_share(pid: int, rollup: dict[str, int], store: Store, *, root: str = pr
 
 def store_share(smaps: bytes) -> StoreShare:
     """PSS of the store's mappings in the text of ``smaps``; most mappings are of something else."""
-    total = on_disk = 0
+    total = on_disk = only = 0
     inside = is_disk = False
     for line in smaps.splitlines():
         if line[:1].isdigit() or line[:1] in b"abcdef":  # a mapping begins; its figures begin with capitals
@@ -92,7 +96,9 @@ def store_share(smaps: bytes) -> StoreShare:
             nbytes = int(line.split()[1]) * 1024
             total += nbytes
             on_disk += nbytes if is_disk else 0
-    return StoreShare(nbytes=total, disk_bytes=on_disk)
+        elif inside and line.startswith((b"Private_Clean:", b"Private_Dirty:")):
+            only += int(line.split()[1]) * 1024
+    return StoreShare(nbytes=total, disk_bytes=on_disk, only_bytes=only)
 
 
 def spilled_bytes(session: str, node_id: str) -> int | None:

@@ -186,15 +186,18 @@ SMAPS = b"""\
 Size:             262144 kB
 Pss:                 100 kB
 Pss_Dirty:            90 kB
+Private_Clean:         4 kB
+Private_Dirty:        60 kB
 7f0020000000-7f0030000000 rw-s 00000000 08:01 8 /tmp/ray/session/plasmaZZzz99 (deleted)
 Pss:                  10 kB
 a00020000000-a00030000000 r--p 00000000 08:01 9 /home/me/plasma_sim/data.bin
 Pss:                   7 kB
+Private_Clean:         7 kB
 """
 
 
 def test_a_share_of_the_store_is_of_its_files_in_memory_and_on_the_disk() -> None:
-    assert store_share(SMAPS) == StoreShare(nbytes=110 * 1024, disk_bytes=10 * 1024)
+    assert store_share(SMAPS) == StoreShare(nbytes=110 * 1024, disk_bytes=10 * 1024, only_bytes=64 * 1024)
     assert store_share(b"") == StoreShare()
 
 
