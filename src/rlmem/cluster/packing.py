@@ -1,13 +1,15 @@
 """Bundles onto nodes: first fit, the largest first, equal nodes and equal bundles counted rather than visited.
 
 A trial goes to one node if one has room for all of it, as Ray's strategy PACK prefers; what fits no single node is spread, driver
-first. Nodes are filled in the order in which they were given, so that further nodes at the end never change what was placed.
+first. Nodes are filled in the order in which they were given. Where the first nodes have GPUs and others have none, a driver could
+take the RAM that a learner needs beside a GPU; so orders with the others first are tried too, over ever more of the groups, and the
+one that holds the most is taken. Further groups at the end therefore never hold less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
 
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.room import SHARES, Ask, Frame, Room, Terms, frame_of, largest, most, placed, room_for
@@ -84,15 +86,55 @@ class _Block:
     room: Room
 
 
+@dataclass(slots=True)
+class _Try:
+    """Trials placed with the groups in one order, and where."""
+
+    done: int = 0
+    at_least: bool = False
+    blocks: list[_Block] = field(default_factory=list)
+    unplaced: dict[str, int] = field(default_factory=dict)
+
+
 def pack(
     workload: Workload, groups: Iterable[NodeGroup], terms: Terms = TERMS, *, trials: int | None = None
 ) -> Packing:
     """As many trials as fit at once, or the number asked for; if not even one does, as much of one as has room."""
     nodes = tuple(groups)
     frames = tuple(frame_of(group, workload, terms) for group in nodes)
-    blocks = [_Block(i, group.count, Room(shares=frames[i].shares)) for i, group in enumerate(nodes)]
     wanted = _MOST_TRIALS * 1000 if trials is None else trials
-    blocks, done = _whole(blocks, frames, wanted)
+    tries = [_tried(workload, frames, wanted, order) for order in _orders(frames)]
+    best = max(tries, key=lambda each: each.done)  # the first of equals
+    if not best.done and wanted:
+        best = _housed(workload, frames) or tries[0]
+    return Packing(
+        workload=workload,
+        groups=nodes,
+        terms=terms,
+        trials=best.done,
+        at_least=trials is None and best.at_least,
+        uses=_uses(best.blocks, frames),
+        unplaced=tuple(best.unplaced.items()),
+    )
+
+
+def _orders(frames: tuple[Frame, ...]) -> Iterator[tuple[int, ...]]:
+    """Groups as they were given; with a driver that needs no GPU beside roles that do, the first few with GPUs last."""
+    yield tuple(range(len(frames)))
+    if any(frame.asks[0].share == 0 and any(ask.share for ask in frame.asks) for frame in frames):
+        for count in range(2, len(frames) + 1):
+            order = tuple(sorted(range(count), key=lambda index: frames[index].group.gpus > 0))
+            if order != tuple(range(count)):
+                yield order
+
+
+def _empty(frames: tuple[Frame, ...], order: Iterable[int]) -> list[_Block]:
+    return [_Block(i, frames[i].group.count, Room(shares=frames[i].shares)) for i in order]
+
+
+def _tried(workload: Workload, frames: tuple[Frame, ...], wanted: int, order: tuple[int, ...]) -> _Try:
+    """Trial after trial, with the groups in one order."""
+    blocks, done = _whole(_empty(frames, order), frames, wanted)
     done_before = done
     exhausted: list[_Block] = []
     unplaced: dict[str, int] = {}
@@ -106,15 +148,17 @@ def pack(
     else:
         if not done and wanted:
             unplaced = {need.role: need.count for need in workload.needs}
-    return Packing(
-        workload=workload,
-        groups=nodes,
-        terms=terms,
-        trials=done,
-        at_least=trials is None and done - done_before >= MOST_SPREAD,
-        uses=_uses([*exhausted, *blocks], frames),
-        unplaced=tuple(unplaced.items()),
-    )
+    at_least = done - done_before >= MOST_SPREAD
+    return _Try(done=done, at_least=at_least, blocks=[*exhausted, *blocks], unplaced=unplaced)
+
+
+def _housed(workload: Workload, frames: tuple[Frame, ...]) -> _Try | None:
+    """One trial with its driver on a node of any group, where none fits with it on the first that holds it."""
+    for home in range(len(frames)):
+        blocks, missing = _spread(_empty(frames, range(len(frames))), frames, workload, home=home)
+        if not missing:
+            return _Try(done=1, at_least=True, blocks=blocks)
+    return None
 
 
 def _whole(blocks: list[_Block], frames: tuple[Frame, ...], wanted: int) -> tuple[list[_Block], int]:
@@ -175,12 +219,14 @@ def _with_trials(frame: Frame, room: Room, trials: int) -> Room:
     return replace(room, flight_bytes=flight, homes=room.homes + trials, shares=shares)
 
 
-def _spread(blocks: list[_Block], frames: tuple[Frame, ...], workload: Workload) -> tuple[list[_Block], dict[str, int]]:
-    """One trial over several nodes; what found no place is returned by role."""
+def _spread(
+    blocks: list[_Block], frames: tuple[Frame, ...], workload: Workload, *, home: int | None = None
+) -> tuple[list[_Block], dict[str, int]]:
+    """One trial over several nodes, its driver in a group if one is named; what found no place is returned by role."""
     missing: dict[str, int] = {}
-    blocks, home = _driven(blocks, frames)
+    blocks, house = _driven(blocks, frames, home)
     first = workload.needs[0].role
-    if home is None:
+    if house is None:
         missing[first] = 1
     counts = [need.count - (index == 0) for index, need in enumerate(workload.needs)]
     order = sorted(
@@ -188,16 +234,18 @@ def _spread(blocks: list[_Block], frames: tuple[Frame, ...], workload: Workload)
     )
     for index in order:
         if counts[index]:
-            blocks, left = _fill(blocks, frames, index, counts[index], home)
+            blocks, left = _fill(blocks, frames, index, counts[index], house)
             if left:
                 role = workload.needs[index].role
                 missing[role] = missing.get(role, 0) + left
     return blocks, missing
 
 
-def _driven(blocks: list[_Block], frames: tuple[Frame, ...]) -> tuple[list[_Block], _Block | None]:
-    """The driver on the first node that has room for it and for all that is in flight."""
+def _driven(blocks: list[_Block], frames: tuple[Frame, ...], group: int | None) -> tuple[list[_Block], _Block | None]:
+    """The driver on the first node (of a group) that has room for it and for all that is in flight."""
     for index, block in enumerate(blocks):
+        if group is not None and block.group != group:
+            continue
         frame = frames[block.group]
         laden = replace(block.room, flight_bytes=block.room.flight_bytes + frame.home_bytes, homes=block.room.homes + 1)
         if not most(frame, laden, frame.asks[0], 1, home=True):

@@ -225,30 +225,60 @@ class Node:
 
 
 def one_by_one(workload: Workload, groups: tuple[NodeGroup, ...], terms: Terms, at_most: int) -> int:
-    """Trials placed the slow way."""
-    nodes = [Node(group, terms, workload).copy() for group in groups for _ in range(group.count)]
-    order = sorted(workload.needs, key=lambda need: (need.vram_bytes, need.ram_bytes), reverse=True)
-    others = sum(need.count for need in workload.needs) - 1
-    share = -(-workload.store_bytes // others) if others else 0
+    """Trials placed the slow way: in the order given, with GPUs last, and one with its driver anywhere."""
+    orders = [groups]
+    for count in range(2, len(groups) + 1):
+        orders.append(tuple(sorted(groups[:count], key=lambda group: group.gpus > 0)))
+    if not any(need.vram_bytes or need.least_gpu for need in workload.needs[1:]) or (
+        workload.needs[0].vram_bytes or workload.needs[0].least_gpu
+    ):
+        orders = orders[:1]
+    found = max(in_order(workload, order, terms, at_most) for order in orders)
+    if found or not at_most:
+        return found
+    nodes = sum(group.count for group in groups)
+    return int(any(spread(workload, all_nodes(workload, groups, terms), home) for home in range(nodes)))
+
+
+def all_nodes(workload: Workload, groups: tuple[NodeGroup, ...], terms: Terms) -> list[Node]:
+    return [Node(group, terms, workload).copy() for group in groups for _ in range(group.count)]
+
+
+def sorted_needs(workload: Workload) -> list[Need]:
+    return sorted(workload.needs, key=lambda need: (need.vram_bytes, need.ram_bytes), reverse=True)
+
+
+def in_order(workload: Workload, groups: tuple[NodeGroup, ...], terms: Terms, at_most: int) -> int:
+    nodes = all_nodes(workload, groups, terms)
     trials = 0
     while trials < at_most:
         for index, node in enumerate(nodes):
             tried = node.copy()
             tried.flight += workload.store_bytes
-            if all(tried.put(need, 0) for need in order for _ in range(need.count)):
+            if all(tried.put(need, 0) for need in sorted_needs(workload) for _ in range(need.count)):
                 nodes[index] = tried
                 break
         else:
-            copies = [node.copy() for node in nodes]
-            home = next((node for node in copies if _drives(node, workload)), None)
-            if home is None:
+            after = spread(workload, nodes)
+            if after is None:
                 return trials
-            bundles = [need for need in order for _ in range(need.count - (need is workload.needs[0]))]
-            if not all(any(node.put(need, 0 if node is home else share) for node in copies) for need in bundles):
-                return trials
-            nodes = copies
+            nodes = after
         trials += 1
     return trials
+
+
+def spread(workload: Workload, nodes: list[Node], at: int | None = None) -> list[Node] | None:
+    """One more trial over several nodes, its driver on the first that holds it, or on one that is named."""
+    others = sum(need.count for need in workload.needs) - 1
+    share = -(-workload.store_bytes // others) if others else 0
+    copies = [node.copy() for node in nodes]
+    home = next((node for node in (copies if at is None else [copies[at]]) if _drives(node, workload)), None)
+    if home is None:
+        return None
+    bundles = [need for need in sorted_needs(workload) for _ in range(need.count - (need is workload.needs[0]))]
+    if not all(any(node.put(need, 0 if node is home else share) for node in copies) for need in bundles):
+        return None
+    return copies
 
 
 def _drives(node: Node, workload: Workload) -> bool:
@@ -365,6 +395,33 @@ def test_hundreds_of_trials_are_spread_over_a_thousand_nodes() -> None:
 def test_beyond_thousands_of_spread_trials_the_answer_is_at_least() -> None:
     packing = pack(RLLIB, parse_nodes("100000x(64GB,64cpu,1xA100-80GB)"))
     assert (packing.trials, packing.at_least) == (MOST_SPREAD, True)
+
+
+BESIDE = Workload(
+    name="rllib",
+    needs=(
+        Need(role="driver", ram_bytes=12 * GIB),
+        Need(role="env-runner", count=4, ram_bytes=2 * GIB),
+        Need(role="learner", ram_bytes=12 * GIB, vram_bytes=10 * GIB),
+    ),
+)
+
+
+@pytest.mark.parametrize("text", ["{gpu} + {plain}", "{plain} + {gpu}"])
+@pytest.mark.parametrize("count", [1, 50])
+def test_a_driver_does_not_take_the_ram_beside_a_gpu_that_a_learner_needs(text: str, count: int) -> None:
+    nodes = text.format(gpu=f"{count}x(16GB,8cpu,1x24GB-gpu)", plain=f"{count}x(26GB,32cpu)")
+    packing = pack(BESIDE, parse_nodes(nodes))
+    check(packing)
+    assert packing.trials == count
+
+
+def test_a_driver_may_live_in_any_group() -> None:
+    """The first node holds the driver, and then nobody holds the others."""
+    workload = replace(BESIDE, needs=(BESIDE.needs[0], Need(role="env-runner", ram_bytes=20 * GIB)))
+    packing = pack(workload, parse_nodes("30GB + 16GB"))
+    check(packing)
+    assert (packing.trials, packing.at_least) == (1, True)
 
 
 def gpu_trial(gib: float, **more: object) -> Workload:
