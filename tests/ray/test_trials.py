@@ -332,3 +332,20 @@ def test_memory_is_added_to_what_a_trainable_asks_for() -> None:
     assert merged(bundles({"CPU": 4}, {"CPU": 2}), two) == [{"CPU": 4, "memory": 7}, {"CPU": 2, "memory": 3}]
     assert merged(bundles({"CPU": 4}), two) == [{"CPU": 4, "memory": 10}]
     assert merged(bundles({}, {"CPU": 2}), one) == [{"memory": 7}, {"CPU": 2}]
+    assert merged(bundles({}, {"CPU": 2}), two) == [{"memory": 7}, {"CPU": 2, "memory": 3}]  # no CPU for the head
+
+
+def test_what_a_trainable_asks_for_itself_must_find_a_place_too() -> None:
+    def asked(given: Any) -> Any:
+        wrapped = trainable_with_memory(tune.with_resources(allocate, given), "pidog-sac-vector", nodes="3x16GB")
+        return wrapped.default_resource_request({"buffer_size": 2_000_000})
+
+    request = asked(tune.PlacementGroupFactory([{}, {"CPU": 2}], bundle_label_selector=[{"zone": "a"}]))
+    assert request.refusal is None
+    assert request._kwargs == {"bundle_label_selector": [{}, {"zone": "a"}]}
+    assert [sorted(bundle) for bundle in request.bundles] == [["memory"], ["CPU"]]
+    for given in (
+        tune.PlacementGroupFactory([{"CPU": 1, "memory": 20 * 10**9}]),
+        tune.PlacementGroupFactory([{"CPU": 1}, {"memory": 9 * 10**9}, {"memory": 9 * 10**9}], strategy="STRICT_PACK"),
+    ):
+        assert "in the bundles it asks for itself" in asked(given).refusal

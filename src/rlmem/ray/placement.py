@@ -8,6 +8,7 @@ from typing import Any
 
 from rlmem.cluster.answers import lacks
 from rlmem.cluster.asking import workload_of
+from rlmem.cluster.bundles import find_place
 from rlmem.cluster.nodes import NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
@@ -55,6 +56,12 @@ def placement_group_for(wanted: Wanted, nodes: Nodes = None, *, margin: float = 
     bundles = []
     for need, asked in zip(needs, _asked(replace(workload, needs=needs), vram, nodes, margin), strict=True):
         bundles += [_bundle({**asked, "GPU": max(asked["GPU"], need.asked_gpu)})] * need.count
+    groups = _groups(nodes)
+    if groups is not None and not find_place(bundles, groups, workload, Terms(margin=margin)):
+        raise AnalysisError(
+            f"{workload.name} does not fit these nodes: a bundle asks for the same wherever it lands, and with what the smallest of "
+            "their GPUs makes it ask for there is no place for all; name nodes of one kind"
+        )
     return PlacementGroupFactory(bundles, strategy="PACK")
 
 
@@ -73,12 +80,9 @@ def resources_for(
 def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) -> list[dict[str, float]]:
     """What one bundle of every need asks for; ``vram`` is that of the GPU it was planned for."""
     terms = Terms(margin=margin)
-    if nodes is None:
-        # A node that limits nothing, with one GPU: the one the plan was made for, or one that nobody knows.
-        size = 1 << 60
-        groups: tuple[NodeGroup, ...] = (NodeGroup(name="any", ram_bytes=size, gpus=1, vram_bytes=vram),)
-    else:
-        groups = parse_nodes(nodes) if isinstance(nodes, str) else tuple(nodes)
+    # Without nodes: one that limits nothing, with one GPU, the one the plan was made for, or one that nobody knows.
+    groups = _groups(nodes) or (NodeGroup(name="any", ram_bytes=1 << 60, gpus=1, vram_bytes=vram),)
+    if nodes is not None:
         packing = pack(workload, groups, terms, trials=1)
         if not packing.trials:
             raise AnalysisError(f"{workload.name} does not fit these nodes: {_why(packing)}")
@@ -97,6 +101,12 @@ def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) ->
             share = need.asked_gpu
         asks.append({"CPU": need.cpus, "GPU": share, "memory": memory})
     return asks
+
+
+def _groups(nodes: Nodes) -> tuple[NodeGroup, ...] | None:
+    if nodes is None:
+        return None
+    return parse_nodes(nodes) if isinstance(nodes, str) else tuple(nodes)
 
 
 def _why(packing: Any) -> str:

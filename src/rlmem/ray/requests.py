@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -9,14 +10,18 @@ from typing import Any
 
 import ray
 from ray.tune.execution.placement_groups import PlacementGroupFactory, resource_dict_to_pg_factory
+from ray.util import placement_group
 
 from rlmem.cluster.asking import SHARED, workload_of
+from rlmem.cluster.bundles import find_place
 from rlmem.cluster.nodes import NodeGroup, parse_nodes
+from rlmem.cluster.room import Terms
 from rlmem.cluster.workload import Need, Workload
 from rlmem.errors import AnalysisError
 from rlmem.model.constants import Constants
 from rlmem.ray.placement import nodes_of, placement_group_for
 from rlmem.trials import PREDICTED, PREDICTED_VRAM, REQUESTED, Prediction, Predictor, percent
+from rlmem.units import format_size
 
 _LOG = logging.getLogger("rlmem")
 Bundle = dict[str, float]
@@ -43,8 +48,9 @@ class SizedRequest(PlacementGroupFactory):
         metrics: Mapping[str, int] | None = None,
         refusal: str | None = None,
         problem: str | None = None,
+        **more: Any,
     ) -> None:
-        super().__init__(list(bundles), strategy)
+        super().__init__(list(bundles), strategy, **more)
         self.metrics, self.refusal, self.problem = dict(metrics or {}), refusal, problem
 
 
@@ -82,12 +88,17 @@ class Sizing:
         except AnalysisError as error:
             line = f"{error} (margin: {percent(self._margin)})"
             return SizedRequest([NOTHING], metrics=metrics, refusal=line)
-        bundles, strategy = factory.bundles, factory.strategy
+        bundles, strategy, more = factory.bundles, factory.strategy, {}
         if given is not None:
             theirs = given if isinstance(given, PlacementGroupFactory) else resource_dict_to_pg_factory(given)
-            bundles, strategy = merged(theirs, bundles), theirs.strategy
+            bundles, strategy, more = merged(theirs, bundles), theirs.strategy, _further(theirs)
+            if not find_place(bundles, self._nodes(), workload, Terms(margin=self._margin), strategy=strategy):
+                most = format_size(round(max(each.get("memory", 0) for each in bundles)))
+                how = f"{len(bundles)} bundle{'s' * (len(bundles) > 1)} of up to {most}, {strategy}"
+                line = f"{workload.name} does not fit these nodes in the bundles it asks for itself: {how}"
+                return SizedRequest([NOTHING], metrics=metrics, refusal=line)
         metrics[REQUESTED] = round(sum(each.get("memory", 0) for each in bundles))
-        return SizedRequest(bundles, strategy, metrics=metrics)
+        return SizedRequest(bundles, strategy, metrics=metrics, **more)
 
     def _nodes(self) -> tuple[NodeGroup, ...]:
         """Nodes as if nothing ran on them. Cores are left to Tune: a trial is refused for its memory alone."""
@@ -135,7 +146,16 @@ def merged(factory: PlacementGroupFactory, sized: Sequence[Bundle]) -> list[Bund
     """
     bundles = [{}] * factory.head_bundle_is_empty + factory.bundles
     if len(bundles) == len(sized):
-        return [{**ours, **theirs} for ours, theirs in zip(sized, bundles, strict=True)]
+        return [{"memory": ours.get("memory", 0), **theirs} for ours, theirs in zip(sized, bundles, strict=True)]
     total = sum(each.get("memory", 0) for each in sized)
     kept = sum(each.get("memory", 0) for each in bundles[1:])
     return [{"memory": max(0, total - kept), **bundles[0]}, *bundles[1:]]
+
+
+def _further(factory: PlacementGroupFactory) -> dict[str, Any]:
+    """What else a trainable says of its placement group, such as the labels of nodes; its first bundle is not empty any more."""
+    more = inspect.signature(placement_group).bind(factory.bundles, factory.strategy, *factory._args, **factory._kwargs)
+    found = {name: value for name, value in more.arguments.items() if name not in {"bundles", "strategy"}}
+    if factory.head_bundle_is_empty and found.get("bundle_label_selector"):
+        found["bundle_label_selector"] = [{}, *found["bundle_label_selector"]]
+    return found
