@@ -21,6 +21,9 @@ from rlmem.units import format_size
 
 #: Tries of one step, the first included.
 MOST_TRIES = 3
+#: Tasks that are asked for at a time; what comes after them is planned when they are done.
+MOST_ASKED = 200
+KEPT = "what was finished is kept, and the same command goes on with the rest"
 #: How often a signal is asked for, and how often the nodes are.
 TICK_SECONDS, CHECK_SECONDS = 0.5, 2.0
 #: How long nothing starts before that is said, and how long cancelled tasks are waited for.
@@ -96,16 +99,21 @@ class Dispatch:
         with noted() as stopped:
             try:
                 self._look()
-                for key, step in items:
-                    yield from self._begin(key, step)
-                begin, checked, quiet = self.clock(), self.clock(), True
-                while self._tries and not stopped():
+                coming = iter(items)
+                begin, checked, quiet, more = self.clock(), self.clock(), True, True
+                while (more or self._tries) and not stopped():
                     if self._head_missed is not None:  # whatever is asked of Ray now would wait for it
                         time.sleep(TICK_SECONDS)
                         self._look()
                         continue
-                    ready, _ = self.ray.wait(list(self._tries), num_returns=1, timeout=TICK_SECONDS)
-                    for handle in ready:
+                    # One by one, with a look at the others after each: planning thousands takes its time.
+                    if more and len(self._tries) < MOST_ASKED:
+                        item = next(coming, None)
+                        more = item is not None
+                        if item is not None:
+                            yield from self._begin(*item)
+                    waits = 0.0 if more and len(self._tries) < MOST_ASKED else TICK_SECONDS
+                    for handle in self._ready(waits):
                         yield from self._advance(handle)
                     now = self.clock()
                     if now - checked >= CHECK_SECONDS:
@@ -118,16 +126,25 @@ class Dispatch:
             finally:
                 self._cancel()
 
+    def _ready(self, timeout_s: float) -> list[Any]:
+        """Tasks that have something to say."""
+        if not self._tries:
+            return []
+        try:
+            ready: list[Any] = self.ray.wait(list(self._tries), num_returns=1, timeout=timeout_s)[0]
+        except Exception as error:  # of a task that failed nothing is raised here: it is the connection
+            raise HeadLostError(
+                f"the connection to Ray was lost ({' '.join(str(error).split())[:200]}); {KEPT}"
+            ) from None
+        return ready
+
     def _look(self) -> None:
         """Who is there; where Ray cannot say at the moment, what was known stays."""
         if self.head is not None and not answers(self.head):  # asking would wait for it, and then end this process
             now = self.clock()
             self._head_missed = now if self._head_missed is None else self._head_missed
             if now - self._head_missed >= HEAD_SECONDS:
-                raise HeadLostError(
-                    f"the head of the cluster at {self.head} went away; what was finished is kept, and the same command goes on "
-                    "with the rest"
-                )
+                raise HeadLostError(f"the head of the cluster at {self.head} went away; {KEPT}")
             return
         self._head_missed = None
         with suppress(Exception):

@@ -18,6 +18,7 @@ from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
 from rlmem.runner.point import Point
+from rlmem.runner.store import axes_text
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.trace.target import is_runnable
@@ -102,8 +103,13 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
 
         return Step(work=DryRunWork(**asked), need=Need.of(DRY_RUN, cap_bytes=cap, gpus=gpus), then=then)
 
+    planned: dict[str, dict[str, int]] = {}  # points are repeated, and their plans the same
+
     def described(job: Job, spec: RunSpec) -> Step:
-        predicted = predicted_bytes(spec.having(dict(job.values), "--vary"), python)
+        values = axes_text(job.values)
+        if values not in planned:
+            planned[values] = predicted_bytes(spec.having(dict(job.values), "--vary"), python)
+        predicted = planned[values]
         need = Need.of(predicted, cap_bytes=cap, gpus=_gpus(spec))
         work = DescribedWork(spec=spec, values=job.values, options=options)
         return Step(work=work, need=need, predicted=predicted)
