@@ -6,7 +6,7 @@ its own where there are GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from rlmem.cluster.answers import node_holds
@@ -55,7 +55,8 @@ def shard(
     """The smallest number of learners over which a run fits the nodes; if none does, the smallest of which one fits a node.
 
     Shards shrink as their number grows, so that more of them fit a node; but what each holds whatever its size adds up. From the
-    first number of which one fits a node, numbers are doubled until all find a place, then the last step is halved.
+    first number of which one fits a node, numbers are doubled until all find a place, then the last step is halved. On nodes of
+    several kinds the numbers that fit may lie between two of those; there smaller steps are tried as well.
     """
     if find_field(path).kind != "count":
         raise UsageError(f"--shard {path}: only counts can be divided, such as agents or n_envs")
@@ -76,7 +77,8 @@ def shard(
     while not found.packing.trials:
         low, high = high, 2 * high
         if high > most:
-            return first
+            numbers = _numbers(start, most) if len(nodes) > 1 else iter((most,))
+            return next((tried for shards in numbers if (tried := at(shards)).packing.trials), first)
         found = at(high)
     while high - low > 1:
         middle = at((low + high) // 2)
@@ -85,6 +87,15 @@ def shard(
         else:
             low = middle.shards
     return found
+
+
+def _numbers(first: int, last: int) -> Iterator[int]:
+    """From the first number to the last, each about a tenth more than the one before."""
+    number = first
+    while number < last:
+        yield number
+        number += max(1, number // 10)
+    yield last
 
 
 def _one_fits(sharding: Sharding) -> bool:

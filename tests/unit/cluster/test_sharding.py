@@ -40,6 +40,14 @@ def test_ten_million_agents_take_the_smallest_number_of_learners_that_fits(nodes
     assert 1.1 * (top.high_bytes + Constants().quantity("ray.idle-worker").high) + once > 0.95 * largest
 
 
+@pytest.mark.parametrize(
+    ("nodes", "agents"), [("1x12GB + 26x4GB", "4M"), ("2x20GB + 8x4GB", "4M"), ("4x8GB + 6x4GB", "3M")]
+)
+def test_on_nodes_of_two_kinds_a_number_between_two_doublings_is_found(nodes: str, agents: str) -> None:
+    found = swarm(nodes, f"agents={agents}")
+    assert found.packing.trials == 1
+
+
 def test_the_answer_is_right_by_hand() -> None:
     """8.2 kB an agent and half a gigabyte besides: 10M agents are 83 GiB, and 16 GB hold one and a quarter million with margins."""
     found = swarm("16x16GB")
