@@ -136,15 +136,13 @@ def _refuse_with_ray(*, pid: int | None, name: str | None, trim: bool, unsafe_at
 
 
 def _cluster(address: str | None, *, names: bool, timeout_s: float, deadline_s: float) -> dict[str, Any]:
-    import os
-
-    from rlmem.ray.connecting import connected
+    from rlmem.ray.connecting import connected, running
     from rlmem.ray.probing import probe_once
     from rlmem.report.cluster_explained import cluster_document
     from rlmem.report.progress import progress
 
     # Ray would start a cluster of its own where it finds none, and there would be nothing to explain.
-    with connected(address or os.environ.get("RAY_ADDRESS") or "auto") as ray:
+    with connected(running(address)) as ray:
         count = sum(node["Alive"] for node in ray.nodes())
         with progress(count, "asking nodes") as tell:
             found = probe_once(ray, names=names, timeout_s=timeout_s, deadline_s=deadline_s, own_driver=True, tell=tell)

@@ -102,11 +102,11 @@ def _groups(
     if live and (nodes is not None or any(sizes)):
         raise UsageError("--ray and --nodes/--ram/--vram/--machine contradict each other; use one")
     if live:
-        from rlmem.ray.connecting import connected
+        from rlmem.ray.connecting import connected, running
         from rlmem.ray.placement import nodes_of
         from rlmem.report.progress import working
 
-        with working("asking the cluster's nodes"), connected(address) as ray:
+        with working("asking the cluster's nodes"), connected(running(address)) as ray:
             return nodes_of(ray)
     return check_nodes(nodes, sizes) or _here(*sizes)
 

@@ -66,6 +66,11 @@ def connected(address: str | None = None, *, own: Mapping[str, Any] | None = Non
         ray.shutdown()
 
 
+def running(address: str | None) -> str:
+    """The address of a cluster that is there: as given, ``RAY_ADDRESS``, or this machine's; none is started."""
+    return address or os.environ.get("RAY_ADDRESS") or "auto"
+
+
 def _found(address: str | None) -> str | None:
     """The address Ray will make of one; ``None`` where it will start a cluster of its own."""
     if address is not None and address not in {"auto", "local"}:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
@@ -37,6 +38,7 @@ _ACCELERATORS = {
 _LABEL = "accelerator_type:"
 #: Seconds that a node may take to say how much RAM it has; a worker may have to start there.
 ASK_SECONDS = 60.0
+_UNTOLD: dict[str, Any] = {"ram": None, "limit": None, "vram": None, "machine": None}
 
 
 def placement_group_for(wanted: Wanted, nodes: Nodes = None, *, margin: float = MARGIN) -> Any:
@@ -121,6 +123,8 @@ def _why(packing: Any) -> str:
     }
     if not lack.never:
         return f"{lack.count} × {lack.role} find no place, for want of {name[lack.resource]}"
+    if lack.resource == "vram" and not lack.needs:
+        return f"{lack.role} needs a GPU, and no node has one"
     shown = [f"{value:g}" if lack.resource == "cpus" else format_size(value) for value in (lack.needs, lack.has)]
     return f"{lack.role} needs {shown[0]} of {name[lack.resource]}, the nearest node has {shown[1]}"
 
@@ -146,17 +150,22 @@ def _workload(wanted: Wanted) -> tuple[Workload, int | None]:
 def nodes_of(ray: Any, *, ask: bool = True) -> tuple[NodeGroup, ...]:
     """The nodes of the cluster that ``ray`` is connected to, equal ones together, as if nothing were running on them.
 
-    What Ray admits and how large stores are is what the nodes were started with. How much RAM a node has is asked of a worker
-    there; with ``ask=False``, or without an answer, it is what Ray divides between workers and store.
+    What Ray admits and how large stores are is what the nodes were started with. How much RAM and GPU memory a node has is asked of a
+    worker there; with ``ask=False``, or without an answer, it is what Ray divides between workers and store, and what Ray
+    calls the GPU. Nodes that share a machine have equal parts of its RAM.
     """
     alive = [node for node in ray.nodes() if node["Alive"]]
     if not alive:
         raise AnalysisError("the cluster has no living node; see 'ray status' there")
-    ram = _ram_bytes(ray, [node["NodeID"] for node in alive]) if ask else {}
+    told = _told(ray, [node["NodeID"] for node in alive]) if ask else {}
+    machines = Counter(each["machine"] for each in told.values() if each["machine"])
     found: dict[NodeGroup, int] = {}
     names: dict[NodeGroup, str] = {}
     for node in alive:
-        group = _node(node["Resources"], ram.get(node["NodeID"]))
+        each = told.get(node["NodeID"], _UNTOLD)
+        sizes = [each["limit"], None if each["ram"] is None else each["ram"] // max(1, machines[each["machine"]])]
+        ram = min((size for size in sizes if size is not None), default=None)
+        group = _node(node["Resources"], ram, each["vram"])
         found[group] = found.get(group, 0) + 1
         names.setdefault(group, str(node["NodeManagerAddress"]))
     return tuple(
@@ -165,47 +174,60 @@ def nodes_of(ray: Any, *, ask: bool = True) -> tuple[NodeGroup, ...]:
     )
 
 
-def _node(resources: dict[str, float], ram: int | None) -> NodeGroup:
+def _node(resources: dict[str, float], ram: int | None, vram: int | None) -> NodeGroup:
     memory, store = int(resources.get("memory", 0)), int(resources.get("object_store_memory", 0))
     label = next((name.removeprefix(_LABEL) for name in resources if name.startswith(_LABEL)), None)
+    gpus = int(resources.get("GPU", 0))
     return NodeGroup(
         name="",
         ram_bytes=ram or memory + store,
         cpus=float(resources.get("CPU", 0)),
-        gpus=int(resources.get("GPU", 0)),
+        gpus=gpus,
         gpu=label,
-        vram_bytes=_vram_bytes(label),
+        vram_bytes=(vram or labelled_vram(label)) if gpus else None,
         memory_bytes=memory,
         store_bytes=store,
     )
 
 
-def _vram_bytes(label: str | None) -> int | None:
-    """Memory of the card that Ray's label names; ``None`` when the catalogue does not know it."""
+def labelled_vram(label: str | None) -> int | None:
+    """Memory of the card that Ray's label names; ``None`` when the catalogue does not know it.
+
+    >>> labelled_vram("GeForce-RTX-4090") == labelled_vram("RTX-4090"), labelled_vram("H20") is None
+    (True, True)
+    """
     if label is None:
         return None
-    key = _ACCELERATORS.get(label, label.lower())
+    key = _ACCELERATORS.get(label, label.lower().removeprefix("geforce-"))
     return next((machine.vram_bytes for machine in MACHINES if machine.kind == "card" and machine.name == key), None)
 
 
-def _ram_bytes(ray: Any, nodes: list[str]) -> dict[str, int]:
-    """RAM of every node as a worker there may use it.
+def _told(ray: Any, nodes: list[str]) -> dict[str, dict[str, Any]]:
+    """What a worker on every node says: RAM, a limit of its own, memory of the smallest GPU, and which machine it is on.
 
-    Ray looks at the machine or its container. A cgroup further in, such as a batch system's, is seen where rlmem is installed.
+    Ray looks at the machine or its container. A cgroup further in, such as a batch system's, is seen where rlmem is installed, and so
+    are GPUs and whether nodes share a machine.
     """
     from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-    def total() -> int:
+    def tell() -> dict[str, Any]:
         from ray._common.utils import get_system_memory
 
-        sizes = [int(get_system_memory())]
+        ram = int(get_system_memory())
         try:
+            from rlmem.measure.gpus import read_gpus
             from rlmem.measure.limits import read_limits
+            from rlmem.ray.looking import machine_key
         except ImportError:
-            return sizes[0]
-        return min(sizes + [limit.nbytes for limit in read_limits() if limit.kind.startswith("cgroup")])
+            return {"ram": ram, "limit": None, "vram": None, "machine": None}
+        return {
+            "ram": ram,
+            "limit": min((each.nbytes for each in read_limits() if each.kind.startswith("cgroup")), default=None),
+            "vram": min((gpu.total_bytes for gpu in read_gpus()), default=None),
+            "machine": machine_key(),
+        }
 
-    task = ray.remote(num_cpus=0, max_retries=0)(total)
+    task = ray.remote(num_cpus=0, max_retries=0)(tell)
     asked = {
         task.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node_id=node, soft=False)).remote(): node
         for node in nodes
@@ -216,7 +238,7 @@ def _ram_bytes(ray: Any, nodes: list[str]) -> dict[str, int]:
     found = {}
     for each in ready:
         try:
-            found[asked[each]] = int(ray.get(each))
+            found[asked[each]] = ray.get(each)
         except ray.exceptions.RayError:  # the node went away, or cannot start a worker: what Ray divides is known
             continue
     return found

@@ -48,7 +48,8 @@ class Probes:
         self._nodes = sorted((node for node in ray.nodes() if node["Alive"]), key=_head_first)
         if not self._nodes:
             raise AnalysisError("the cluster has no living node")
-        self._own = os.getpid() if own_driver else None
+        #: Our own node and number; another node may have a driver of the same number.
+        self._own = (ray.get_runtime_context().get_node_id(), os.getpid()) if own_driver else None
         self._actors: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
         self._teller: str | None = None  # the node whose probe reads Ray's tables
@@ -91,7 +92,7 @@ class Probes:
                 node_id=node,
                 drivers=drivers,
                 workers=tables.pids(node, drivers=False),
-                askers=tuple(pid for pid in drivers if pid == self._own),
+                askers=tuple(pid for pid in drivers if (node, pid) == self._own),
             )
             asked[node] = actor.look.remote(known, options)
         said = self._answers(asked, deadline, tell)
