@@ -76,6 +76,22 @@ def test_a_killed_worker_costs_a_try_leaves_no_process_and_changes_no_number(
     assert row["predicted"]["expected"] == pytest.approx(here["predicted"]["expected"], rel=0.03)
 
 
+def test_a_killed_keeper_takes_what_it_measured_with_it_and_the_point_is_measured_again(
+    nodes: Any, gate: Gate, tmp_path: Path
+) -> None:
+    gate.hold(33)
+    process = command(*sweep(gate, [33], *on(nodes)), data=tmp_path)
+    held = gate.held(33)
+    (keeper,) = (each for each in psutil.Process(held).parents() if "rlmem.ray.keeper" in " ".join(each.cmdline()))
+    keeper.kill()
+    until(lambda: is_gone(held), "the end of what the keeper had started")
+    gate.release()
+    code, out, _ = ended(process)
+    row = rows(out)[33]
+    assert (code, row["status"]) == (0, "ok")
+    assert row["note"].startswith("measured again after the process that measured it was killed on ")
+
+
 def test_a_killed_point_and_one_that_fits_no_node_are_rows_and_the_others_run(
     nodes: Any, gate: Gate, tmp_path: Path
 ) -> None:

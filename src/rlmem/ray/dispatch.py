@@ -19,8 +19,8 @@ from rlmem.ray.reserving import Ask, Need, Node, NoRoomError, alive, reserve
 from rlmem.runner.interrupts import noted
 from rlmem.units import format_size
 
-#: Tries of one step, the first included.
-MOST_TRIES = 3
+#: Tries of one step, the first included; of one that was ended for want of memory.
+MOST_TRIES, ALONE_TRIES = 3, 2
 #: Tasks that are asked for at a time; what comes after them is planned when they are done.
 MOST_ASKED = 200
 KEPT = "what was finished is kept, and the same command goes on with the rest"
@@ -208,14 +208,17 @@ class Dispatch:
     def _lost(self, attempt: _Try, fault: Fault) -> Generator[Ended, None, None]:
         """Try again elsewhere, a few times."""
         count = attempt.count + 1
-        if not fault.again or count >= MOST_TRIES:
+        if not fault.again or count >= (ALONE_TRIES if fault.status == "oom" else MOST_TRIES):
             again = f" (tried {count} times)" if count > 1 else ""
             yield attempt.ended(fault=replace(fault, note=f"{fault.note}{again}"))
             return
         self._look()
         avoid = (*attempt.avoid, attempt.node.id) if attempt.node else attempt.avoid
         before = replace(attempt, lost=(*attempt.lost, fault.note), avoid=avoid, count=count)
-        yield from self._begin(attempt.key, attempt.step, before)
+        step = attempt.step
+        if fault.status == "oom":  # once more, with all the memory of a node for itself
+            step = replace(step, need=step.need.alone())
+        yield from self._begin(attempt.key, step, before)
 
     def _stranded(self) -> Generator[Ended, None, None]:
         """Tasks that wait for a node which is gone and that no other can stand in for are asked for anew, or given up."""

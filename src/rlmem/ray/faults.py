@@ -37,7 +37,8 @@ def _row(names: str, status: str, text: str, *, again: bool = False, told: bool 
 
 #: The first row that has one of an exception's classes decides.
 _ROWS = (
-    _row("OutOfMemoryError", "oom", "killed by Ray's memory monitor{where}, not by a crash{use}"),
+    # The monitor may end several workers at once: it need not have been this one that took too much.
+    _row("OutOfMemoryError", "oom", "killed by Ray's memory monitor{where}, not by a crash{use}", again=True),
     _row("TaskCancelledError", "interrupted", "cancelled{where}"),
     _row("NodeDiedError LocalRayletDiedError", "killed", "its node died{where}", again=True),
     _row("WorkerCrashedError", "killed", "its worker was killed, or crashed{where}", again=True),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rlmem.errors import AnalysisError
@@ -11,6 +11,8 @@ from rlmem.units import MIB, format_size
 
 #: The worker and the keeper beside the work itself; measured at 130 MiB of PSS together (Ray 2.60, Python 3.11).
 BESIDE_BYTES = 160 * MIB
+#: More than any node has.
+_ALL = 1 << 60
 #: Ray's words for the resources of a node.
 _CPU, _GPU, _MEMORY = "CPU", "GPU", "memory"
 
@@ -58,6 +60,10 @@ class Need:
             return cls(expected_bytes=cap_bytes, high_bytes=cap_bytes, gpus=gpus)
         most = predicted["high"] if cap_bytes is None else min(cap_bytes, predicted["high"])
         return cls(expected_bytes=min(most, predicted["expected"]), high_bytes=most, gpus=gpus)
+
+    def alone(self) -> Need:
+        """The same, with a node's memory to itself."""
+        return replace(self, expected_bytes=self.expected_bytes or 0, high_bytes=_ALL)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,11 +6,13 @@ import os
 import pickle
 import subprocess
 import tempfile
+import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
 from rlmem.ray import keeper
+from rlmem.runner.tree import Tree
 from rlmem.version import __version__
 
 #: What Ray puts into a worker's environment beside RAY_*: threads by the CPUs a task asked for, a debugger, a flag of setproctitle.
@@ -19,6 +21,9 @@ SET_BY_RAY = ("OMP_NUM_THREADS", "PYTHONBREAKPOINT", "SPT_NOENV")
 TRAVELS = ("GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONPATH", "PYTHONMALLOC", "MUJOCO_GL", "CUDA_MODULE_LOADING")
 TRAVELLING_STARTS = ("MALLOC_", "PYTORCH_", "MIMALLOC_", "OMP_")
 TRAVELLING_ENDS = ("_NUM_THREADS",)
+
+#: Marks a keeper and everything that comes of it.
+KEEPER_VARIABLE = "RLMEM_KEEPER"
 
 Request = dict[str, Any]
 
@@ -61,11 +66,12 @@ def work(asked: Request) -> dict[str, Any]:
     if asked["rlmem"] != __version__:
         text = f"rlmem {__version__} is installed on this node, and {asked['rlmem']} asks; install the same everywhere"
         return {"error": text}
+    mark = uuid.uuid4().hex
     process = subprocess.Popen(
         keeper.command(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env=environment(os.environ, asked["environment"]),
+        env={**environment(os.environ, asked["environment"]), KEEPER_VARIABLE: mark},
         cwd=tempfile.gettempdir(),
         start_new_session=True,
     )
@@ -78,6 +84,7 @@ def work(asked: Request) -> dict[str, Any]:
     process.wait()
     size = keeper.LENGTH.size
     if len(data) < size or len(data) != size + keeper.LENGTH.unpack_from(data)[0]:
+        Tree(None, mark, variable=KEEPER_VARIABLE).end()  # it was killed, and what it ran was not
         return {}
     answer: dict[str, Any] = pickle.loads(data[size:])
     return answer

@@ -53,12 +53,13 @@ class Tree:
         top: int | None,
         job: str,
         *,
+        variable: str = JOB_VARIABLE,
         others: Callable[[], Iterable[int]] = tuple,
         root: str = proc.PROC,
     ) -> None:
         self.top = top
         self.parents: dict[int, int] = {}
-        self._mark = f"{JOB_VARIABLE}={job}".encode()
+        self._mark = f"{variable}={job}".encode()
         self._others = others
         self._root = root
         self._starts: dict[int, int] = {}
