@@ -141,6 +141,24 @@ def test_optuna_hears_that_a_trial_was_pruned(fit: Any, tmp_path: Path) -> None:
     assert grid.num_errors == 0
 
 
+def test_an_experiment_that_is_restored_plans_no_finished_trial_again(fit: Any, tmp_path: Path) -> None:
+    notes = tmp_path / "asked"
+
+    def counted(config: dict[str, Any]) -> int:
+        with notes.open("a") as file:  # Tune has a copy of us
+            print(config["mb"], file=file)
+        return need(config)
+
+    space = {"case": "restored", "mb": tune.grid_search([10, 20]), "folder": str(tmp_path)}
+    wrapped = trainable_with_memory(allocate, counted)
+    before = fit(wrapped, space)
+    assert sorted(notes.read_text().split()) == ["10", "20"]
+    again = tune.Tuner.restore(before.experiment_path, trainable=wrapped).fit()
+    assert sorted(notes.read_text().split()) == ["10", "20"]
+    assert [trial_outcome(result).kind for result in again] == ["finished", "finished"]
+    assert {result.metrics[PREDICTED] for result in again} == {310 * MB, 320 * MB}
+
+
 class Learner(tune.Trainable):
     """Two steps, 150 MB of its own and as much in an actor of its own."""
 

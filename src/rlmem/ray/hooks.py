@@ -16,11 +16,14 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.error import TuneError
+from ray.tune.execution.placement_groups import resource_dict_to_pg_factory
 from ray.tune.experiment import Trial
 from ray.tune.logger import JsonLoggerCallback
 
@@ -29,6 +32,8 @@ from rlmem.trials import PRUNED, REASON, shown
 
 _LOG = logging.getLogger("rlmem")
 _MARK = "_rlmem_joined"
+#: An attribute of trainables that ask for what their plan says.
+SIZED = "_rlmem_sized"
 #: After so many refusals with nothing in between, a search without an end would only go on refusing.
 MOST_REFUSALS = 1000
 _COUNT = "_rlmem_refusals"
@@ -70,7 +75,8 @@ def join() -> bool:
 def _refusing(add_trial: Any) -> Any:
     @wraps(add_trial)
     def add(controller: Any, trial: Trial) -> None:
-        add_trial(controller, trial)
+        with _unplanned(trial):
+            add_trial(controller, trial)
         request = trial.placement_group_factory
         if trial.status != Trial.PENDING or not isinstance(request, SizedRequest):
             return
@@ -86,6 +92,24 @@ def _refusing(add_trial: Any) -> Any:
             controller.search_alg.set_finished()
 
     return add
+
+
+@contextmanager
+def _unplanned(trial: Trial) -> Iterator[None]:
+    """A finished trial of an experiment that was restored is added too; what it would need is of no interest any more."""
+    sized = getattr(trial.get_trainable_cls(), SIZED, False)
+    if not sized or trial.status not in {Trial.TERMINATED, Trial.ERROR}:
+        yield
+        return
+
+    def plain() -> None:
+        trial.placement_group_factory = resource_dict_to_pg_factory()
+
+    trial.create_placement_group_factory = plain
+    try:
+        yield
+    finally:
+        del trial.create_placement_group_factory
 
 
 def _refuse(controller: Any, trial: Trial, request: SizedRequest) -> None:

@@ -90,6 +90,8 @@ def _watched(base: Any, sizing: Any, interval_s: float) -> Any:
     from ray.tune.result import RESULT_DUPLICATE, TRIAL_INFO
     from ray.tune.trainable import FunctionTrainable
 
+    from rlmem.ray.hooks import SIZED
+
     class WithMemory(base):
         """A trial that knows what it was predicted to need, and what it needed."""
 
@@ -143,6 +145,7 @@ def _watched(base: Any, sizing: Any, interval_s: float) -> Any:
             if self._memory.refusal is None:
                 super().cleanup()
 
+    setattr(WithMemory, SIZED, sizing is not None)
     for name in ("__name__", "__qualname__", "__doc__", "__module__"):
         setattr(WithMemory, name, getattr(base, name))
     return WithMemory
