@@ -63,8 +63,8 @@ def sized_budget(text: str, device: str) -> Budget:
     return Budget(name=text, ram_bytes=nbytes, ram_source=text)
 
 
-def here(root: Path = Path("/")) -> Budget:
-    """The tightest limit on this process, and the GPU it would get."""
+def here(root: Path = Path("/"), *, own_bytes: int = 0) -> Budget:
+    """The tightest limit on this process, and the GPU it would get; ``own_bytes`` of what is used are the run's own already."""
     limit = tightest(read_limits(root=root))
     gpus = read_gpus(root=root)
     ram_source = ""
@@ -74,7 +74,7 @@ def here(root: Path = Path("/")) -> Budget:
             ram_source += ", which counts reserved address space, so the run needs more than it shows"
     return Budget(
         name="this machine",
-        ram_bytes=limit.left_bytes() if limit else None,
+        ram_bytes=limit.left_bytes(own_bytes=own_bytes) if limit else None,
         vram_bytes=gpus[0].total_bytes if gpus else None,
         cores=cpu_count(root),
         ram_source=ram_source,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import wraps
 from typing import Any
 
+from rlmem.agent import proc
 from rlmem.budget import here, read_size
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.plan import Budget
@@ -109,7 +110,9 @@ def memory_aware(
 def _limits(budget: str | int | Budget | None) -> Callable[[], Budget]:
     """What a trial may use; of this machine it is asked anew for every trial."""
     if budget is None:
-        return here
+        # The interpreter and what it has imported are in a trial's plan; what trials leave behind is not.
+        own = (proc.rollup() or {}).get("Pss", 0)
+        return lambda: here(own_bytes=own)
     if isinstance(budget, Budget):
         return lambda: budget
     text = budget if isinstance(budget, str) else f"{budget}B"

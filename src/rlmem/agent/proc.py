@@ -73,10 +73,15 @@ def pids(root=PROC):
 
 def tree(top, root=PROC):
     """A process and its descendants, parents first."""
+    return trees((top,), root)
+
+
+def trees(tops, root=PROC):
+    """Several processes and their descendants, from one look at all processes."""
     children = {}
     for pid in pids(root):
         children.setdefault(parent(pid, root), []).append(pid)
-    found, frontier = [], [top]
+    found, frontier = [], list(tops)
     while frontier:
         found += frontier
         frontier = [child for pid in frontier for child in sorted(children.get(pid, ()))]

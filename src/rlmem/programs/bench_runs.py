@@ -57,14 +57,15 @@ class BenchRunning:
         self.profiles = tuple(profiles)
         self._store, self._document = store, document
         self._rows: dict[str, dict[str, Any]] = {}
-        earlier = None if fresh else self._cut_short(key)
-        if earlier is None:
+        earlier = None if fresh else self._unfinished(key)
+        if earlier is not None:
+            self._rows = {row["profile"]: row for row in earlier.document["profiles"] if row["status"] == "ok"}
+        if earlier is not None and was_cut_short(earlier):
+            self.run = store.reopen(earlier.id, self._so_far(earlier.id))
+        else:  # one that somebody elsewhere may still be at work on is left to him
             self.run = store.begin(
                 "bench", target, command=command, sweep=key, document=self._so_far(None), machine=machine
             )
-        else:
-            self._rows = {row["profile"]: row for row in earlier.document["profiles"] if row["status"] == "ok"}
-            self.run = store.reopen(earlier.id, self._so_far(earlier.id))
         self.known = len(self._rows)
 
     @property
@@ -107,11 +108,11 @@ class BenchRunning:
     def _so_far(self, run: str | None) -> dict[str, Any]:
         return {**self._document(self.rows, run), "process": own_process()}
 
-    def _cut_short(self, key: str) -> Run | None:
-        """The newest benchmark of the same kind, if it was cut short and has no profile that is not asked for."""
+    def _unfinished(self, key: str) -> Run | None:
+        """The newest benchmark of the same kind, if it did not come to its end and has no profile that is not asked for."""
         wanted = {profile.name: profile.settings for profile in self.profiles}
         for run in self._store.runs(kind="bench", sweep=key, limit=1):
             rows = run.document.get("profiles", [])
             same = all(wanted.get(row["profile"]) == row["settings"] for row in rows)
-            return run if same and was_cut_short(run) else None
+            return run if same and run.status in {"running", "interrupted"} else None
         return None

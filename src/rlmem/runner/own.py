@@ -19,7 +19,7 @@ from rlmem.runner.sampler import Record, read_pages, read_tree
 
 INTERVAL_SECONDS = 1.0
 #: A reading may take a hundredth of the time.
-REST = 19
+REST = 99
 
 
 class OwnPeak:
@@ -89,7 +89,10 @@ class OwnPeak:
         if os.getpid() != self._pid:  # a fork carries the object along, and not the watch
             return
         others = tuple(self._others())
-        tree = dict.fromkeys((*proc.tree(self._pid), *others))
+        try:
+            tree = dict.fromkeys(proc.trees((self._pid, *others)))
+        except OSError:  # no more files may be opened: the run has other worries
+            return
         pages = {pid: each for pid in tree if (each := read_pages(pid))}
         with self._lock:
             if self._pid in pages:  # a child's VmHWM may be its parent's, from before it started its own program
