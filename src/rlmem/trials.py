@@ -39,6 +39,13 @@ Answer = RunSpec | Plan | Mapping[str, Any] | int | float | str
 TrialPlan = str | RunSpec | Callable[[Any], Answer]
 
 _NAMES = frozenset(row.path for row in FIELDS)
+#: What an algorithm's configuration has under other names than an attribute of its own.
+_RLLIB_NAMES = {
+    "replay_buffer_config.capacity": "buffer_size",
+    "buffer_size": "buffer_size",
+    "num_gpus_per_learner": "rllib.learner_gpus",
+    "num_gpus_per_env_runner": "rllib.runner_gpus",
+}
 #: Names of what is reported, the same in Tune's metrics and in Optuna's user attributes.
 PREDICTED, REQUESTED, MEASURED = "rlmem/predicted_bytes", "rlmem/requested_bytes", "rlmem/measured_peak_bytes"
 PREDICTED_VRAM, MEASURED_VRAM = "rlmem/predicted_vram_bytes", "rlmem/measured_vram_peak_bytes"
@@ -85,7 +92,7 @@ class Predictor:
 
     def _described(self, target: str) -> RunSpec:
         """A configuration of RLlib; it has other names, and all of its settings are in every trial's configuration."""
-        self._names = {attribute: field for field, attribute in CHANGES.items()}
+        self._names = {**{attribute: field for field, attribute in CHANGES.items()}, **_RLLIB_NAMES}
         return describe_config(target, sys.executable)[0]
 
     def __call__(self, config: Any) -> Prediction:
@@ -133,6 +140,8 @@ class Predictor:
                 RunSpec().having({path: changes[path]}, "")
             except SpecError as error:
                 raise error.located(f"configuration {key!r}") from None
+        if "rllib.learner_gpus" in changes:
+            changes["device"] = "cuda" if changes["rllib.learner_gpus"] else "cpu"
         return changes
 
     def __getstate__(self) -> dict[str, Any]:

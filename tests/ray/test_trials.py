@@ -244,6 +244,56 @@ def test_a_trainable_is_planned_by_trying_it_with_the_sampled_configuration(fit:
     assert {file.name for file in tmp_path.iterdir()} == {"results", "4000"}
 
 
+class Taught(tune.Trainable):
+    """The same as a class."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        self.settings = config
+
+    def step(self) -> dict[str, Any]:
+        learn(self.settings)
+        return {"done": True}
+
+
+def test_a_class_is_tried_too(tmp_path: Path) -> None:
+    request = trainable_with_memory(Taught).default_resource_request({"rows": 4_000, "folder": str(tmp_path)})
+    assert request.metrics[PREDICTED] > 2 * 4_000 * 84 * 84 + LEAST
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+def test_an_algorithm_is_described_with_the_environment_that_is_registered() -> None:
+    from ray.rllib.algorithms.ppo import PPO, PPOConfig
+
+    def make(config: Any) -> Any:
+        import gymnasium as gym
+
+        return gym.make("CartPole-v1")
+
+    tune.register_env("mine", make)
+    config = PPOConfig().environment("mine").env_runners(num_env_runners=40)
+    request = trainable_with_memory(PPO).default_resource_request(config.to_dict())
+    assert request.refusal.startswith("the trial does not fit these nodes: ")
+
+
+def test_what_is_wrapped_afterwards_would_not_be_sized() -> None:
+    with pytest.raises(UsageError, match=r"write trainable_with_memory\(tune.with_resources\(trainable"):
+        tune.with_resources(trainable_with_memory(allocate, need), {"cpu": 2})
+
+
+class Unlucky(tune.Trainable):
+    """Never gets as far as a step."""
+
+    def setup(self, config: dict[str, Any]) -> None:
+        raise ValueError("my set-up is wrong")
+
+
+def test_an_error_of_ones_own_is_no_crash_and_its_line_is_the_error(fit: Any) -> None:
+    (result,) = fit(trainable_with_memory(Unlucky, lambda config: 300 * MB), {})
+    outcome = trial_outcome(result)
+    assert (outcome.kind, outcome.line) == ("failed", "ValueError: my set-up is wrong")
+
+
 def test_a_trial_of_which_a_dry_run_learns_nothing_asks_for_what_it_would_ask_for_anyway(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
@@ -333,6 +383,7 @@ def test_an_algorithm_of_rllib_is_planned_by_role_and_measured_with_its_runners(
         (allocate, {"plan": need, "margin": 10}, "a share from 0 to 1"),
         (allocate, {"plan": None, "nodes": "4x64GB"}, "nodes= goes with a plan"),
         (allocate, {"fields": {"envs": "n_envs"}}, "a dry run is given the configuration itself"),
+        (allocate, {"plan": need, "interval_s": "x"}, "give seconds"),
     ],
 )
 def test_mistakes_are_told_when_the_trainable_is_wrapped(trainable: Any, options: dict[str, Any], says: str) -> None:

@@ -12,6 +12,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.sources import load
+from rlmem.spec import RunSpec
 from rlmem.trials import Prediction, Predictor, check_margin, shown
 
 RUN = "pidog-sac-vector"
@@ -126,3 +127,22 @@ def test_a_long_configuration_is_cut() -> None:
 
 def test_the_margin_is_on_top_of_the_upper_bound() -> None:
     assert Prediction(expected_bytes=100, high_bytes=200).with_margin(0.1) == 220
+
+
+def test_what_an_algorithms_configuration_calls_otherwise_is_heeded(monkeypatch: pytest.MonkeyPatch) -> None:
+    run = RunSpec().having(
+        {
+            "framework.name": "rllib",
+            "algorithm": "dqn",
+            "observation": {"type": "box", "shape": [84, 84, 4], "dtype": "uint8"},
+            "action": {"type": "discrete", "n": 6},
+            "buffer_size": 10_000,
+        },
+        "test",
+    )
+    monkeypatch.setattr("rlmem.trials.describe_config", lambda target, python: (run, python))
+    predict = Predictor("rllib:my_config.py:config")
+    small = predict({}).expected_bytes
+    assert predict({"replay_buffer_config": {"type": "x", "capacity": 1_000_000}}).expected_bytes > 10 * small
+    assert predict({"buffer_size": 1_000_000}).expected_bytes > 10 * small
+    assert predict({"num_gpus_per_learner": 1}).vram_bytes > 0 == predict({"num_gpus_per_learner": 0}).vram_bytes

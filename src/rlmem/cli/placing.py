@@ -45,13 +45,13 @@ def check_nodes(nodes: str | None, others: tuple[str | None, ...]) -> tuple[Node
     return parse_nodes(nodes)
 
 
-def nodes_sizes(groups: tuple[NodeGroup, ...]) -> tuple[str, str | None]:
-    """RAM and GPU memory of the largest node, as the options for one machine take them."""
-    node = _largest(groups)
-    return f"{node.ram_bytes}B", f"{node.vram_bytes}B" if node.vram_bytes else None
+def nodes_sizes(groups: tuple[NodeGroup, ...], margin: str) -> tuple[str, str | None]:
+    """RAM and GPU memory that a run in one place has on the largest node, as the options for one machine take them."""
+    ram, vram = _room(_largest(groups), margin)
+    return f"{ram}B", f"{vram}B" if vram else None
 
 
-def nodes_planner(spec: RunSpec, groups: tuple[NodeGroup, ...], python: str | None) -> Planner:
+def nodes_planner(spec: RunSpec, groups: tuple[NodeGroup, ...], margin: str, python: str | None) -> Planner:
     """A run in one place is judged by the largest node; one that is spread has no single limit, and its placement judges."""
     from rlmem.plan import Budget
     from rlmem.planner import Planner
@@ -59,15 +59,25 @@ def nodes_planner(spec: RunSpec, groups: tuple[NodeGroup, ...], python: str | No
     budget = Budget(name=f"{sum(group.count for group in groups):,} nodes")
     if spec.get("framework.name") != "rllib":
         node = _largest(groups)
+        ram, vram = _room(node, margin)
         budget = Budget(
             name=node.name,
-            ram_bytes=node.ram_bytes,
-            vram_bytes=node.vram_bytes,
+            ram_bytes=ram,
+            vram_bytes=vram,
             unified=node.unified,
             cores=None if node.cpus is None else int(node.cpus),
-            ram_source=f"one node of {node.name}",
+            ram_source=f"one node of {node.name}, less Ray and the margin",
         )
     return Planner(budget, constants_for(python))
+
+
+def _room(node: NodeGroup, margin: str) -> tuple[int, int | None]:
+    from rlmem.cluster.asking import room_of
+    from rlmem.cluster.room import Terms
+    from rlmem.units import MIB
+
+    ram, vram = room_of(node, Terms(margin=read_share(margin, "--margin")))
+    return max(MIB, ram), vram
 
 
 def _largest(groups: tuple[NodeGroup, ...]) -> NodeGroup:
@@ -77,7 +87,12 @@ def _largest(groups: tuple[NodeGroup, ...]) -> NodeGroup:
 def place_plan(document: dict[str, Any], subject: Subject, groups: tuple[NodeGroup, ...], margin: str) -> bool:
     """Add a placement to a plan's document; whether a trial fits."""
     document["placement"] = placement_of(subject, groups, margin)
-    return bool(document["placement"]["trials"])
+    placed = bool(document["placement"]["trials"])
+    if not placed:
+        document["verdict"] = "does-not-fit"
+    elif document["verdict"] == "unknown":  # a run over several nodes has no other limit
+        document["verdict"] = "fits"
+    return placed
 
 
 def placement_of(

@@ -99,7 +99,7 @@ def command(
     check_html(html, target, redact=redact)
     groups = check_nodes(nodes, (ram, vram, machine))
     if groups:
-        ram, vram = nodes_sizes(groups)
+        ram, vram = nodes_sizes(groups, margin)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
@@ -112,25 +112,25 @@ def command(
             if given:
                 raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
         spec = find_run(target, sets, python)
-        planner = nodes_planner(spec, groups, python) if groups else make_planner(ram, vram, machine, python)
+        planner = nodes_planner(spec, groups, margin, python) if groups else make_planner(ram, vram, machine, python)
         subject = described(planner, spec)
     document = plan_document(subject.plan)
     placed = place_plan(document, subject, groups, margin) if groups else True
     if save:
         _keep(document)
     if html:
-        _write_html(subject, target, html, redact=redact)
+        _write_html(subject, document, target, html, redact=redact)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
     return subject.plan.exit_code or int(not placed)
 
 
-def _write_html(subject: Subject, target: str, path: Path, *, redact: bool) -> None:
+def _write_html(subject: Subject, document: dict[str, Any], target: str, path: Path, *, redact: bool) -> None:
     import sys
 
     from rlmem.report.full import report_document
 
     command = ["rlmem", *sys.argv[1:]]
-    emit_html(report_document(subject, target=target, command=command), path, redact=redact)
+    emit_html(report_document(subject, target=target, command=command, plan=document), path, redact=redact)
 
 
 def _stacks(

@@ -78,7 +78,7 @@ def command(
       rlmem workers drone-swarm --set agents=10M --set storage=stream --shard agents --nodes "16x16GB"
 
     Nodes are a count, 'x' and a node: a size of RAM, a machine ('rlmem machines'), or parts in brackets: RAM, cores (16cpu), GPUs
-    (2xRTX 4090, 1x24GB-gpu). With --ram (and --vram) it is one node on which Ray is not counted; without either, this machine.
+    (2xRTX 4090, 1x24GB-gpu). With --ram (and --vram) it is one node on which Ray is not counted (but for RLlib); without either, this machine.
 
     Exits 1 when not even one fits.
     """

@@ -7,6 +7,8 @@ bundle, ``trial``: its whole tree of processes.
 
 from __future__ import annotations
 
+from rlmem.cluster.nodes import NodeGroup
+from rlmem.cluster.room import Terms, frame_of
 from rlmem.cluster.workload import Need, Workload
 from rlmem.frameworks.rllib.counts import AGGREGATOR, DRIVER, EVALUATION, LEARNER, RAY, RUNNER, SERVER, STORE, counts
 from rlmem.ledger import Entry
@@ -61,6 +63,17 @@ def workload_of(
         cpus=float(1 + processes.get("workers", 0)),
     )
     return Workload(name=plan.spec.name, needs=(need,), node_bytes=sum(amount.high for amount in daemons))
+
+
+def room_of(group: NodeGroup, terms: Terms, constants: Constants | None = None) -> tuple[int, int | None]:
+    """RAM and GPU memory that a run in one place may need on an empty node at most, beside Ray and with the margin."""
+    known = constants or Constants()
+    paid = sum(known.quantity(name).high for name in ("ray.daemons", "ray.binaries"))
+    empty = Workload(name="", needs=(Need(role=TRIAL, ram_bytes=0),), node_bytes=paid)
+    over = frame_of(group, empty, terms).over(0, 0, 0)
+    free = -max(over["ram"], over.get("memory", over["ram"]))
+    ram = int(free / (1 + terms.margin)) - known.quantity("ray.idle-worker").high
+    return max(0, ram), None if group.vram_bytes is None else int(group.vram_bytes / (1 + terms.margin))
 
 
 def _cached(plan: Plan, *processes: str) -> int:

@@ -112,7 +112,7 @@ def pack(
         groups=nodes,
         terms=terms,
         trials=best.done,
-        at_least=trials is None and best.at_least,
+        at_least=trials is None and (best.at_least or best.done == wanted),
         uses=_uses(best.blocks, frames),
         unplaced=tuple(best.unplaced.items()),
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from os import PathLike, fspath
 from typing import Any
 
 from rlmem.cluster.answers import lacks
 from rlmem.cluster.asking import workload_of
 from rlmem.cluster.bundles import find_place
-from rlmem.cluster.nodes import NodeGroup, parse_nodes
+from rlmem.cluster.nodes import EXAMPLE, NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
 from rlmem.cluster.workload import Workload
@@ -23,9 +24,10 @@ from rlmem.ray.connecting import need_ray
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.trace.rllib import describe_config, is_rllib
+from rlmem.trials import check_margin
 from rlmem.units import format_size
 
-Wanted = Plan | RunSpec | Workload | str
+Wanted = Plan | RunSpec | Workload | str | PathLike[str]
 Nodes = str | Iterable[NodeGroup] | None
 #: Ray's word for a GPU where it says less than the catalogue; the smallest of those it may be.
 _ACCELERATORS = {
@@ -44,7 +46,7 @@ _UNTOLD: dict[str, Any] = {"ram": None, "limit": None, "vram": None, "machine": 
 def placement_group_for(wanted: Wanted, nodes: Nodes = None, *, margin: float = MARGIN) -> Any:
     """A ``ray.tune.PlacementGroupFactory`` with the bundles of a run, the driver's first, for ``tune.with_resources``.
 
-    ``wanted`` is a plan, a ``RunSpec``, or a target as ``rlmem plan`` takes one: a preset, a run file, ``rllib:config.py:config``.
+    ``wanted`` is a plan, a ``RunSpec``, or a described target: a preset, a run file, ``rllib:config.py:config`` (a script has to be run).
     ``nodes`` is what ``--nodes`` takes; then a run that does not fit is an error that says why. Without it, a bundle asks for its
     share of the GPU that the plan's budget names, or for what an RLlib configuration says, or for a whole one. Where a configuration
     asks for more of a GPU than its bytes need, so does the bundle: RLlib's learner would not start in a smaller one. What is
@@ -81,7 +83,7 @@ def resources_for(
 
 def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) -> list[dict[str, float]]:
     """What one bundle of every need asks for; ``vram`` is that of the GPU it was planned for."""
-    terms = Terms(margin=margin)
+    terms = Terms(margin=check_margin(margin))
     # Without nodes: one that limits nothing, with one GPU, the one the plan was made for, or one that nobody knows.
     groups = _groups(nodes) or (NodeGroup(name="any", ram_bytes=1 << 60, gpus=1, vram_bytes=vram),)
     if nodes is not None:
@@ -108,7 +110,10 @@ def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) ->
 def _groups(nodes: Nodes) -> tuple[NodeGroup, ...] | None:
     if nodes is None:
         return None
-    return parse_nodes(nodes) if isinstance(nodes, str) else tuple(nodes)
+    groups = parse_nodes(nodes) if isinstance(nodes, str) else tuple(nodes) if isinstance(nodes, Iterable) else ()
+    if not groups or not all(isinstance(group, NodeGroup) for group in groups):
+        raise UsageError(f"nodes={nodes!r}: write them like '{EXAMPLE}'")
+    return groups
 
 
 def _why(packing: Any) -> str:
@@ -140,7 +145,8 @@ def _workload(wanted: Wanted) -> tuple[Workload, int | None]:
         return wanted, None
     if isinstance(wanted, Plan):
         return workload_of(wanted), wanted.budget.vram_bytes
-    if isinstance(wanted, str):
+    if isinstance(wanted, (str, PathLike)):
+        wanted = fspath(wanted)
         wanted = describe_config(wanted, None, ())[0] if is_rllib(wanted) else load(wanted)
     if not isinstance(wanted, RunSpec):
         raise UsageError(f"a plan, a RunSpec or a target such as 'pidog-sac', please, not {type(wanted).__name__}")

@@ -20,13 +20,12 @@ from rlmem.cluster.workload import Need, Workload
 from rlmem.errors import AnalysisError
 from rlmem.model.constants import Constants
 from rlmem.ray.placement import nodes_of, placement_group_for
+from rlmem.ray.trying import NAME
 from rlmem.trials import PREDICTED, PREDICTED_VRAM, REQUESTED, Prediction, Predictor, percent
 from rlmem.units import format_size
 
 _LOG = logging.getLogger("rlmem")
 Bundle = dict[str, float]
-#: Of a trial that nobody has another name for.
-NAME = "the trial"
 #: A trial that is not to run asks for next to nothing, in case Ray starts it nevertheless.
 NOTHING: Bundle = {"CPU": 0.001}
 

@@ -10,6 +10,7 @@ carries what was predicted and what was measured.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -27,6 +28,9 @@ GROWTH = 1.01
 EARLY_REPORTS = 3
 #: What the memory monitor says where Tune keeps only the text of an error.
 _MONITOR = "killed due to the node running low on memory"
+#: What Ray says of an actor whose own code raised while it was made.
+_CREATION = "error raised in its creation task"
+_COLOURS = re.compile(r"\x1b\[[\d;]*m")
 #: A plan by trying the trainable itself.
 DRY_RUN = "dry-run"
 OUTCOMES = ("finished", "pruned", "not-planned", "killed-for-memory", "crashed", "failed")
@@ -64,6 +68,8 @@ def trainable_with_memory(
     from rlmem.ray.trying import Trying
 
     check_margin(margin)
+    if isinstance(interval_s, bool) or not isinstance(interval_s, (int, float)) or not interval_s > 0:
+        raise UsageError(f"interval_s={interval_s!r}: give seconds between two looks, such as 1.0")
     base = get_trainable_cls(trainable) if isinstance(trainable, str) else trainable
     if isinstance(base, type):
         if not issubclass(base, Trainable):
@@ -96,6 +102,13 @@ def _watched(base: Any, sizing: Any, interval_s: float) -> Any:
         """A trial that knows what it was predicted to need, and what it needed."""
 
         _memory: TrialMemory
+
+        def __init_subclass__(cls, **named: Any) -> None:
+            super().__init_subclass__(**named)
+            if sizing is not None and "default_resource_request" in cls.__dict__:
+                raise UsageError(
+                    "write trainable_with_memory(tune.with_resources(trainable, …)), not the other way round: its trials would not be sized"
+                )
 
         def __init__(self, config: Any = None, *args: Any, **named: Any) -> None:
             # RLlib's algorithms drop what Tune says of the trial on their way to the base class.
@@ -275,13 +288,15 @@ def trial_outcome(result: Any) -> Outcome:
     from rlmem.ray.hooks import KilledForMemoryError
 
     metrics, error = result.metrics or {}, result.error
-    reason, text = metrics.get(REASON), " ".join(str(error).split())
+    reason, text = metrics.get(REASON), " ".join(_COLOURS.sub("", str(error)).split())
     if reason is not None:
         return Outcome(kind="pruned" if metrics.get(PRUNED) else "not-planned", line=reason)
     if error is None:
         return Outcome(kind="finished", line="")
     if isinstance(error, (KilledForMemoryError, OutOfMemoryError)) or _MONITOR in text:
         return Outcome(kind="killed-for-memory", line=text[:400])
-    if isinstance(error, RayActorError):
+    if isinstance(error, RayActorError) and _CREATION not in text:
         return Outcome(kind="crashed", line=text[:400])
-    return Outcome(kind="failed", line=text[-400:])
+    # Of a traceback, the last line says what it was.
+    lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
+    return Outcome(kind="failed", line=lines[-1][:400] if lines else type(error).__name__)

@@ -28,6 +28,8 @@ from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import PREFIX, describe_config
 from rlmem.trace.target import Target
 
+#: Of a trial that nobody has another name for.
+NAME = "the trial"
 #: What the process of a dry run does. Outside of a trial Tune's own functions say nothing and go on.
 _TRY = """\
 import sys
@@ -37,8 +39,7 @@ from ray import cloudpickle, tune
 with open({file!r}, "rb") as file:
     trainable, config = cloudpickle.load(file)
 if isinstance(trainable, type):
-    from ray.tune.logger import NoopLogger
-    trial = trainable(config, logger_creator=lambda config: NoopLogger(config, {folder!r}))
+    trial = trainable(config)
     while not trial.train().get("done"):
         pass
 else:
@@ -50,9 +51,11 @@ else:
 _CONFIG = """\
 import sys
 sys.path += [each for each in {paths!r} if each not in sys.path]
-from ray import cloudpickle
+from ray import cloudpickle, tune
 with open({file!r}, "rb") as file:
-    config = cloudpickle.load(file)
+    config, environments = cloudpickle.load(file)
+for name, creator in environments.items():
+    tune.register_env(name, creator)
 """
 
 
@@ -116,9 +119,15 @@ def _is_algorithm(trainable: Any) -> bool:
     return issubclass(trainable, Algorithm)
 
 
-def _settings(algorithm: Any, config: Any) -> Any:
-    """A trial's configuration as RLlib's own noun."""
-    return algorithm.get_default_config().update_from_dict(dict(config)) if isinstance(config, Mapping) else config
+def _settings(algorithm: Any, config: Any) -> tuple[Any, dict[str, Any]]:
+    """A trial's configuration as RLlib's own noun, and the environment that was registered under the name it has there."""
+    from ray.tune.registry import ENV_CREATOR, _global_registry
+
+    made = algorithm.get_default_config().update_from_dict(dict(config)) if isinstance(config, Mapping) else config
+    name = made.env
+    if isinstance(name, str) and _global_registry.contains(ENV_CREATOR, name):
+        return made, {name: _global_registry.get(ENV_CREATOR, name)}
+    return made, {}
 
 
 def _tried(data: bytes) -> Plan:
@@ -137,7 +146,12 @@ def _tried(data: bytes) -> Plan:
 
 def _described(data: bytes) -> RunSpec:
     with _laid_out(data, _CONFIG) as script:
-        return describe_config(f"{PREFIX}{script}:config", sys.executable)[0]
+        target = f"{PREFIX}{script}:config"
+        try:
+            found = describe_config(target, sys.executable)[0]
+        except AnalysisError as error:
+            raise AnalysisError(str(error).removeprefix(f"{target}: ")) from None
+        return found.having({"name": NAME}, "a trial of Tune")
 
 
 @contextmanager
@@ -147,5 +161,5 @@ def _laid_out(data: bytes, program: str) -> Iterator[Path]:
         file, script = Path(folder, "trial.pickle"), Path(folder, "trial.py")
         file.write_bytes(data)
         paths = [os.path.abspath(each) for each in sys.path]
-        script.write_text(program.format(paths=paths, file=str(file), folder=folder), encoding="utf-8")
+        script.write_text(program.format(paths=paths, file=str(file)), encoding="utf-8")
         yield script

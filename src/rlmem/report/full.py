@@ -30,9 +30,14 @@ from rlmem.trace.target import is_runnable
 REPORT_SCHEMA = "rlmem.report/1"
 
 
-def report_document(subject: Subject, *, target: str, command: Sequence[str]) -> dict[str, Any]:
-    """The plan, and beside it growth, measurements, capacity, remedies, the environment and how to make it again."""
-    plan = plan_document(subject.plan)
+def report_document(
+    subject: Subject, *, target: str, command: Sequence[str], plan: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """The plan, and beside it growth, measurements, capacity, remedies, the environment and how to make it again.
+
+    ``plan`` is the plan's document, where it has more in it: a placement.
+    """
+    plan = plan or plan_document(subject.plan)
     measured = newest_measurement(target)
     return {
         "schema": REPORT_SCHEMA,

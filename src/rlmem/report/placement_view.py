@@ -54,7 +54,19 @@ def placement_verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...
     if document["most"]:
         runs = "one trial alone could have" if document["most"]["count"] else "not even one fits; there could be"
         lines.append((f"{runs} {_count(document['most']['count'], document['most']['role'])} at most", "plain"))
+    lines += [(f"that is with {change}", "warn") for change in _gpu_changes(document)]
     return tuple(lines)
+
+
+def _gpu_changes(document: Mapping[str, Any]) -> list[str]:
+    """Where a configuration asks for more of a GPU than its bytes need, what to write there."""
+    return [
+        f"num_gpus_per_learner={_number(share)} in the configuration, which asks for {_number(bundle['asked_gpu'])}"
+        for bundle in document["bundles"]
+        if (share := max((share for share in bundle["gpus"] if share), default=0.0))
+        and bundle["vram_bytes"]
+        and bundle["asked_gpu"] not in (0, share)
+    ]
 
 
 def placement_sections(document: Mapping[str, Any]) -> tuple[Section, ...]:
@@ -82,7 +94,7 @@ def placement_notes(document: Mapping[str, Any]) -> tuple[str, ...]:
     ]
     if document["on_ray"]:
         notes.append(
-            f"A node that holds anything pays {format_size(document['node_bytes'])} once for Ray's own processes and shared pages. "
+            f"A node that holds anything pays {format_size(document['node_bytes'])} and the margin once for Ray's own processes and shared pages. "
             "Ray's 'memory' decides what is admitted; it limits nobody."
         )
     if any(group["cpus"] is None for group in document["nodes"]):
@@ -120,7 +132,13 @@ def _bundles(document: Mapping[str, Any]) -> Table:
     titles += ["GPU memory", "share of a GPU"] if shared else []
     columns = tuple(Column(title=title, right=index > 0) for index, title in enumerate(titles))
     flight = document["flight_bytes"]
-    note = f"in flight in object stores: {format_size(flight)} at most" if flight else ""
+    notes = [f"in flight in object stores: {format_size(flight)} at most"] if flight else []
+    cached = [bundle for bundle in document["bundles"] if bundle.get("cache_bytes") and not bundle["whole_gpu"]]
+    notes += [
+        f"beside others on a GPU, a share of one has {format_size(bundle['cache_bytes'])} more for {bundle['role']}: what torch's allocator keeps"
+        for bundle in cached
+    ]
+    note = "\n".join(notes)
     return Table(title="", columns=columns, rows=tuple(rows), note=note)
 
 
@@ -204,13 +222,7 @@ def _for_ray(document: Mapping[str, Any]) -> tuple[str, ...]:
         )
     shown = [_bundle(bundle) for bundle in document["bundles"]]
     lines.append(f'placement group: [{", ".join(shown)}], strategy="{document["strategy"]}"')
-    lines += [
-        f"in the configuration: num_gpus_per_learner={_number(share)}; it asks for {_number(bundle['asked_gpu'])}"
-        for bundle in document["bundles"]
-        if (share := max((share for share in bundle["gpus"] if share), default=0.0))
-        and bundle["vram_bytes"]
-        and bundle["asked_gpu"] not in (0, share)
-    ]
+    lines += [f"with {change}" for change in _gpu_changes(document)]
     if not document["shards"]:
         lines.append(
             "in Python: rlmem.ray.placement_group_for(target, nodes=…), rlmem.ray.resources_for(target, role=…)"
@@ -251,7 +263,9 @@ def _missing(document: Mapping[str, Any], lack: Mapping[str, Any]) -> str:
 
 def _would(document: Mapping[str, Any], lack: Mapping[str, Any]) -> list[str]:
     found = []
-    if lack["never"] and lack["resource"] in ("ram", "memory"):
+    if lack["never"] and lack["resource"] == "memory":
+        found.append(f"the node has the RAM: start it with ray start --memory={lack['needs']:.0f} or more")
+    elif lack["never"] and lack["resource"] == "ram":
         least = lack["needs"] / document["terms"]["kill_share"]
         found.append(f"a node with at least {format_size(least)} of RAM would hold it{_such(lack['machine'], 'ram')}")
     elif lack["never"] and lack["resource"] == "vram":

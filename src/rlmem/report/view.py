@@ -91,9 +91,8 @@ def plan_view(document: Mapping[str, Any]) -> View:
     verdict = verdict_lines(document)
     if placement := document.get("placement"):
         # Loaded here, as it is drawn with what this module defines.
-        from rlmem.report.placement_view import placement_notes, placement_sections, placement_verdict
+        from rlmem.report.placement_view import placement_notes, placement_sections
 
-        verdict = (*placement_verdict(placement), *verdict)
         sections += [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
         notes = (*notes[:-1], *placement_notes(placement)[:-1], notes[-1])
     return View(title=_title(target), verdict=verdict, sections=tuple(sections), notes=notes)
@@ -110,10 +109,22 @@ def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
     return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
 
 
+def _peaks(document: Mapping[str, Any]) -> list[str]:
+    """Where each device peaks, whatever the limit."""
+    return [
+        f"{peak.device.upper()} {sentence(replace(peak, limit_bytes=None)).partition(':')[0]}"
+        for peak, _ in worst_first(document)
+    ]
+
+
 def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """One sentence per device, and first what would stop the run."""
     broken = [f for f in document["findings"] if f["severity"] == "error" and f["code"] != DOES_NOT_FIT]
     refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
+    if placement := document.get("placement"):  # the nodes are the limit
+        from rlmem.report.placement_view import placement_verdict
+
+        return (*refused, *placement_verdict(placement), *((line, "plain") for line in _peaks(document)))
     said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
     return (*refused, *said)
 

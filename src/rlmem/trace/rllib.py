@@ -16,6 +16,7 @@ from rlmem.sources.overrides import parse_set
 from rlmem.spec import RunSpec
 from rlmem.trace.rllib_truth import PROGRAM
 from rlmem.trace.target import find_python
+from rlmem.units import parse_count
 
 PREFIX = "rllib:"
 TIME_SECONDS = 180.0
@@ -32,6 +33,7 @@ SAME = {
     "rllib.queue": "learner_queue_size",
     "rllib.old_batches": "circular_buffer_num_batches",
 }
+OFF_POLICY = ("dqn", "sac")
 #: What RLlib's processes ask Ray for; "auto" is for Ray to decide.
 ASKS = {
     "rllib.driver_cpus": "num_cpus_for_main_process",
@@ -65,7 +67,7 @@ def parse_rllib(text: str, python: str | None) -> tuple[str, str]:
         training_python(found, ("ray", "torch", "gymnasium", "tree"))
     except UsageError as error:
         raise AnalysisError(
-            f"{text}: {error} (interpreter: {source}); 'pip install rlmem[rllib]' brings Ray with RLlib, torch comes apart"
+            f"{text}: {str(error).replace('no tree', 'no dm-tree')} (interpreter: {source}); 'pip install rlmem[rllib]' brings Ray with RLlib, torch comes apart"
         ) from None
     return f"{place}:{name}", found
 
@@ -101,7 +103,20 @@ def changes_of(sets: tuple[str, ...]) -> dict[str, Any]:
             found[name] = ast.literal_eval(value.strip())
         except (ValueError, SyntaxError):
             found[name] = value.strip()
+        if name in CHANGES.values() and found[name] is not None and found[name] != "auto":
+            found[name] = _count(name, found[name])
     return found
+
+
+def _count(name: str, value: Any) -> Any:
+    """A number, also as 64k; what a configuration has as a count is one."""
+    try:
+        number = parse_count(value) if isinstance(value, str) else value
+    except UsageError:
+        number = None
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or number < (name == SAME["n_envs"]):
+        raise UsageError(f"--set {name}={value}: a number, please, such as {name}=4")
+    return number
 
 
 def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
@@ -133,6 +148,8 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         "device": "cuda" if (config.get("num_gpus_per_learner") or 0) > 0 else "cpu",
         "env.imports": facts["env_packages"],
     }
+    if values["algorithm"] in OFF_POLICY:  # RLlib's defaults for others, which nobody set
+        values["n_epochs"] = None
     if replay:
         values["replay.kind"] = "prioritised" if "Prioritized" in str(replay.get("type")) else "plain"
     measured = {

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from rlmem.report.full import fields_diff
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
+from rlmem.report.placement_view import placement_notes, placement_sections
 from rlmem.report.sweep_view import points_table
 from rlmem.report.view import Column, Table, finding_items
 from rlmem.sources.config import flatten
@@ -27,6 +29,7 @@ def report_sections(document: Mapping[str, Any]) -> list[Element]:
     plan = document["plan"]
     return [
         element("section", {"id": "verdict", "aria-label": "Verdict"}, plan_parts.verdict(plan)),
+        *(nodes(plan["placement"]) if plan.get("placement") else []),
         plan_parts.components(plan),
         plan_parts.phases(plan),
         curve_parts.growth(document["growth"]),
@@ -43,6 +46,13 @@ def report_title(document: Mapping[str, Any]) -> tuple[str, str]:
     """The title of the page and a line beneath it."""
     target = document["plan"]["target"]
     return str(target["name"]), str(target["about"] or "")
+
+
+def nodes(placement: Mapping[str, Any]) -> list[Element]:
+    """Where it goes on the nodes that were named."""
+    sections = [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
+    notes = (element("p", {}, parts.said(note)) for note in placement_notes(placement))
+    return [*(parts.of_section(each) for each in sections), element("section", {"class": "notes"}, notes)]
 
 
 def measured(found: Mapping[str, Any] | None, target: str, differs: Sequence[str]) -> Element:
