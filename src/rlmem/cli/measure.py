@@ -72,8 +72,9 @@ def command(
     """Measure what a run really needs: one fresh process a point, with a real update in it.
 
     TARGET is a preset, a run file, a script, 'package.module:factory', 'zoo:algorithm/environment' or 'rllib:FILE.py:NAME', an
-    RLlib configuration, which is measured by role on a Ray of its own. Results are kept ('rlmem runs'). A sweep that was interrupted goes on where it stopped when the same command is given again; a point
-    measured before is not measured again, unless --fresh is given.
+    RLlib configuration, which is measured by role on a Ray of its own. Results are kept ('rlmem runs'). A sweep that was
+    interrupted goes on where it stopped when the same command is given again; a point measured before is not measured
+    again, unless --fresh is given.
 
     \b
     Examples:

@@ -67,9 +67,10 @@ def command(
     """Say what a run will need, by component, device, process and phase, and whether it fits.
 
     TARGET is a preset ('rlmem presets'), a run file (YAML or JSON; 'rlmem schema run' lists the fields), or something to
-    run: your training script (with its ARGS after '--'), a factory package.module:function that returns a model, an
-    RL Zoo entry zoo:ALGO/ENV, or an RLlib configuration rllib:FILE.py:NAME (docs/ray.md). What can be run is: in a process of its own, under a cap, up to learn() and through a few
-    real updates, with big arrays held back. Nothing is trained, logged or saved, and files it wrote are put back.
+    run: your training script (with its ARGS after '--'), a factory package.module:function that returns a model, or an
+    RL Zoo entry zoo:ALGO/ENV. What can be run is: in a process of its own, under a cap, up to learn() and through a few
+    real updates, with big arrays held back. Nothing is trained, logged or saved, and files it wrote are put back. An RLlib
+    configuration, rllib:FILE.py:NAME, is described in a process of its own, and nothing of it is trained (docs/ray.md).
 
     \b
     Examples:
