@@ -164,7 +164,7 @@ def test_any_number_of_explanations_changes_nothing_of_what_is_learned(tmp_path:
     with started(tmp_path, TRAINING, "0") as child:
         assert said(child) == "ready"
         unwatched = said(child)
-    with started(tmp_path, TRAINING, "0.01") as child:
+    with started(tmp_path, TRAINING, str(times / 20_000)) as child:
         assert said(child) == "ready"
         begin, count, named = time.monotonic(), 0, 0
         while count < times and child.poll() is None and time.monotonic() - begin < 240:

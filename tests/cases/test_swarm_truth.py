@@ -53,9 +53,7 @@ def check(settings: Settings, *, iterations: int = 1, within: float = 0.05) -> N
     assert peak(ledger) == pytest.approx(found, rel=within)
 
 
-@pytest.mark.parametrize(
-    "rung", [pytest.param(r.name, marks=[pytest.mark.long] * (r.name not in ("chunked", "gyro"))) for r in RUNGS]
-)
+@pytest.mark.parametrize("rung", [pytest.param(r.name, marks=[pytest.mark.long] * (r.name != "gyro")) for r in RUNGS])
 def test_a_rung_stores_and_peaks_as_planned(rung: str) -> None:
     check(Settings(agents=100, minibatches=1, chunk=16, rung=rung))
 

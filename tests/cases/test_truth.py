@@ -83,6 +83,7 @@ def stored(ledger: Ledger) -> dict[str, int]:
 
 #: Told apart by ``make long``; one of each kind is left for every run of the tests.
 LONG = (
+    "maskable ppo",
     "ppo on stacked frames", "td3 on a Dict", "sac on float64", "tqc on a vector", "qrdqn on a vector", "recurrent ppo",
     "crossq on a vector",
 )  # fmt: skip

@@ -223,7 +223,7 @@ def test_a_gpu_that_nobody_knows_is_taken_whole() -> None:
 
 def test_what_fits_no_node_is_an_error_that_says_what_is_missing(nodes: Any) -> None:
     with pytest.raises(
-        AnalysisError, match=r"pidog-sac does not fit these nodes: trial needs .* GiB of memory that Ray"
+        AnalysisError, match=r"pidog-sac does not fit these nodes: trial needs .* GiB of RAM, the nearest node has"
     ):
         placement_group_for("pidog-sac", [group for group in nodes_of(ray) if group.cpus == 4])
     with pytest.raises(AnalysisError, match=r"env-runner find no place, for want of cores"):
