@@ -195,6 +195,15 @@ FIELDS: tuple[Field, ...] = (
     _field(
         "rllib.learner_gpus", "share", "What a learner asks Ray for of a GPU; how much it needs is planned.", minimum=0
     ),
+    _field("rllib.driver_resources", "texts", "Custom resources the driver asks Ray for, each as `name=amount`."),
+    _field("rllib.runner_resources", "texts", "Custom resources of an EnvRunner, each as `name=amount`."),
+    _field("rllib.learner_resources", "texts", "Custom resources of a learner, each as `name=amount`."),
+    _field(
+        "rllib.placement_strategy",
+        "choice",
+        "How Ray spreads the bundles; unset, PACK.",
+        choices=("pack", "spread", "strict_pack", "strict_spread"),
+    ),
     _field("rllib.train_batch", "count", "Samples of one update, per learner (train_batch_size_per_learner)."),
     _field("rllib.fragment", "count", "Steps each environment takes for one request (rollout_fragment_length)."),
     _field("rllib.in_flight", "count", "Requests under way at once, per EnvRunner."),

@@ -33,6 +33,12 @@ SAME = {
     "rllib.queue": "learner_queue_size",
     "rllib.old_batches": "circular_buffer_num_batches",
 }
+#: Custom resources of Ray's that they ask for.
+RESOURCES = {
+    "rllib.driver_resources": "custom_resources_for_main_process",
+    "rllib.runner_resources": "custom_resources_per_env_runner",
+    "rllib.learner_resources": "custom_resources_per_learner",
+}
 OFF_POLICY = ("dqn", "sac")
 #: What RLlib's processes ask Ray for; "auto" is for Ray to decide.
 ASKS = {
@@ -137,6 +143,8 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         "frame_stack": _stacked(facts["observation"], network["module_observation"]),
         **{field: config.get(attribute) for field, attribute in SAME.items()},
         **{field: asked for field, name in ASKS.items() if isinstance(asked := config.get(name), (int, float))},
+        **{field: _asked(config.get(name)) for field, name in RESOURCES.items()},
+        "rllib.placement_strategy": config.get("placement_strategy"),
         "rllib.fragment": None if config["rollout_fragment_length"] == "auto" else facts["fragment"],
         "rllib.complete_episodes": config["batch_mode"] == "complete_episodes",
         "rllib.num_aggregators": (config.get("num_aggregator_actors_per_learner") or 0) * max(1, learners),
@@ -170,6 +178,12 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
     return spec.having(
         {path: value for path, value in measured.items() if value is not None}, f"{origin}: built there once"
     )
+
+
+def _asked(resources: Mapping[str, Any] | None) -> tuple[str, ...] | None:
+    """Custom resources as a run file writes them; GPUs and CPUs among them have fields of their own."""
+    found = tuple(f"{name}={amount:g}" for name, amount in (resources or {}).items() if name not in {"CPU", "GPU"})
+    return found or None
 
 
 def _typical(seen: int | None, most: int | None) -> int | None:
