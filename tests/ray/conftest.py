@@ -6,12 +6,17 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import time
+import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import psutil
 import pytest
+
+from rlmem.ray.tasks import KEEPER_VARIABLE
 
 os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
 os.environ.pop("RAY_ADDRESS", None)
@@ -21,6 +26,9 @@ collect_ignore_glob = [] if _found is not None and _found.origin else ["*.py"]
 
 #: What Ray's own processes are called.
 NAMES = ("raylet", "gcs_server", "ray::", "default_worker.py", "log_monitor", "dashboard")
+#: Everything that these tests start has this in its environment, keepers too; another session's processes have another one.
+MARK, OWN = "RLMEM_TESTS", uuid.uuid4().hex
+os.environ[MARK] = OWN
 
 
 @pytest.fixture(scope="session")
@@ -31,17 +39,17 @@ def ray_folder() -> Iterator[Path]:
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def ray_processes(mark: str) -> list[psutil.Process]:
-    """Processes of Ray that belong to a cluster whose folder is named so."""
-    found = []
+def left() -> dict[psutil.Process, str]:
+    """Processes of Ray, keepers and what came of keepers that these tests started, with what they are called."""
+    found = {}
     for process in psutil.process_iter():
         try:
-            words = process.cmdline() + [value for value in process.environ().values() if mark in value]
-        except psutil.Error:
+            environment, text = process.environ(), f"{process.name()} {' '.join(process.cmdline())}"
+        except psutil.Error:  # it has ended, or is somebody else's
             continue
-        text = " ".join(words)
-        if mark in text and any(name in text or name in process.name() for name in NAMES):
-            found.append(process)
+        is_ours = environment.get(MARK) == OWN
+        if is_ours and (KEEPER_VARIABLE in environment or any(name in text for name in NAMES)):
+            found[process] = text
     return found
 
 
@@ -78,11 +86,13 @@ def started(folder: Path, **head: Any) -> Any:
 @pytest.fixture(scope="session", autouse=True)
 def _nothing_left(ray_folder: Path) -> Iterator[None]:
     yield
-    left = ray_processes(str(ray_folder))
-    _gone, alive = psutil.wait_procs(left, timeout=15)
-    for process in alive:
-        process.kill()
-    assert not alive, f"left behind: {[process.name() for process in alive]}"
+    end = time.monotonic() + 60
+    while (found := left()) and time.monotonic() < end:  # Ray's processes and keepers take a moment to end
+        time.sleep(0.2)
+    for process in found:
+        with suppress(psutil.Error):
+            process.kill()
+    assert not found, f"left behind: {list(found.values())}"
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import psutil
 
 SCRIPT = Path(__file__).with_name("gated_run.py")
 #: Long enough for a busy machine; nothing is decided by it but that a test ends.
-PATIENCE_S = 60.0
+PATIENCE_S = 240.0
 
 
 @dataclass
@@ -112,9 +112,21 @@ def is_gone(pid: int) -> bool:
 
 
 def workers(raylet: int | None = None) -> list[psutil.Process]:
-    """Workers of Ray that wait for a keeper, of one raylet or of all that this process started."""
+    """Workers of Ray that wait for a keeper, of one raylet or of all that this process started; processes may end meanwhile."""
     roots = psutil.Process().children() if raylet is None else [psutil.Process(raylet)]
-    return [child for root in roots for child in root.children(recursive=True) if child.name().startswith("ray::told")]
+    found: list[psutil.Process] = []
+    for root in roots:
+        with suppress(psutil.Error):
+            found += [child for child in root.children(recursive=True) if is_told(child)]
+    return found
+
+
+def is_told(process: psutil.Process) -> bool:
+    """Whether it is a worker that waits for a keeper."""
+    try:
+        return process.name().startswith("ray::told")
+    except psutil.Error:  # it has ended
+        return False
 
 
 def command(

@@ -34,7 +34,9 @@ from rlmem.report.cluster_explained import cluster_document, read_cluster_docume
 from rlmem.units import MIB
 
 #: Long enough for workers to start on a busy machine; nothing is decided by it but that a test ends.
-PATIENCE_S = 120
+PATIENCE_S = 240
+#: The command's own patience decides nothing here either.
+PATIENT = ("--timeout", "60", "--deadline", "110")
 NAMING = {"worker_process_setup_hook": "rlmem.ray.naming.start"}
 
 
@@ -123,6 +125,14 @@ def plasma(pid: int) -> int:
     return sum(int(size) * 1024 for (size,) in sizes)
 
 
+def kernel(pid: int) -> tuple[int, int] | None:
+    """PSS of a process and of the object store in it; None when it has ended, as workers that wait do."""
+    try:
+        return rollup(pid)["Pss"], plasma(pid)
+    except (OSError, KeyError):  # of a process that is just ending, the kernel's files are empty
+        return None
+
+
 def by_pid(found: ClusterHoldings) -> dict[int, Any]:
     return {each.pid: each for each in found.processes}
 
@@ -172,18 +182,18 @@ class Look:
 def looked(two: Any, held: list[int], tmp_path_factory: pytest.TempPathFactory) -> Look:
     page = tmp_path_factory.mktemp("page") / "cluster.html"
     before = our_probes()
-    answer = command("--json", "--html", str(page), cluster=two)
+    answer = command("--json", "--html", str(page), *PATIENT, cluster=two)
     assert answer.returncode == 0, answer.stderr
     eventually(lambda: not our_probes() - before)  # the actors are killed; their processes take a moment to end
     document = read_cluster_document(json.loads(answer.stdout), "stdout")
     pids = [each["pid"] for node in document["nodes"] for each in node["processes"]]
-    living = [pid for pid in pids if psutil.pid_exists(pid)]
+    kernels = {pid: pair for pid in pids if (pair := kernel(pid)) is not None}
     return Look(
         document=document,
         page=page.read_text(),
         probes_left=sorted(our_probes() - before),
-        pss={pid: rollup(pid)["Pss"] for pid in living},
-        plasma={pid: plasma(pid) for pid in living},
+        pss={pid: pss for pid, (pss, _) in kernels.items()},
+        plasma={pid: store for pid, (_, store) in kernels.items()},
     )
 
 
@@ -220,10 +230,10 @@ def test_one_object_counts_once_on_each_node_whoever_has_it_mapped(looked: Look)
     assert second["store"]["primary_bytes"] == 0  # a copy, which may go
 
 
-def test_sums_are_the_kernels_own(looked: Look) -> None:
+def test_sums_are_the_kernels_own(looked: Look, held: list[int]) -> None:
     document = looked.document
     said = {each["pid"]: each for node in document["nodes"] for each in node["processes"]}
-    assert len(looked.pss) >= len(said) - 2  # a worker that waited may be gone
+    assert {os.getpid(), *held} <= looked.pss.keys()  # workers that waited may be gone, however many
     for pid, pss in looked.pss.items():
         # When the probes have ended, their share of the libraries is the others' again.
         assert said[pid]["pss_bytes"] == pytest.approx(pss, rel=0.05, abs=8 * MIB)
@@ -302,7 +312,7 @@ def test_a_node_that_does_not_answer_is_a_row_after_the_deadline(two: Any) -> No
     before = our_probes()
     with probes(ray, deadline_s=PATIENCE_S) as made:
         assert made.ask().is_complete
-        made._deadline_s = 2.0
+        made._deadline_s = 10.0  # the head is asked within it too
         on_head = raylet_pid(two.head_node)
         (second,) = [psutil.Process(pid) for pid in our_probes() - before if psutil.Process(pid).ppid() != on_head]
         second.suspend()
@@ -311,7 +321,7 @@ def test_a_node_that_does_not_answer_is_a_row_after_the_deadline(two: Any) -> No
         finally:
             second.resume()
     (late,) = [each for each in found.nodes if each.problem]
-    assert (late.is_head, late.problem) == (False, "no answer within 2 s")
+    assert (late.is_head, late.problem) == (False, "no answer within 10 s")
     assert next(each for each in found.nodes if each.is_head).pss_bytes
 
 
@@ -374,7 +384,7 @@ def test_rllibs_actors_have_roles_and_their_trial(own_cluster: Any, tmp_path: Pa
         try:
             eventually(lambda: (tmp_path / "ready").exists() or run.poll() is not None)
             assert run.poll() is None, log.read_text()
-            answer = command("--json", cluster=cluster)
+            answer = command("--json", *PATIENT, cluster=cluster)
             assert answer.returncode == 0, answer.stderr
             (tmp_path / "stop").touch()
             run.wait(PATIENCE_S)
