@@ -26,8 +26,10 @@ MOST_ASKED = 200
 KEPT = "what was finished is kept, and the same command goes on with the rest"
 #: How often a signal is asked for, and how often the nodes are.
 TICK_SECONDS, CHECK_SECONDS = 0.5, 2.0
-#: How long nothing starts before that is said, and how long cancelled tasks are waited for.
-PATIENCE_SECONDS, CANCEL_SECONDS = 15.0, 10.0
+#: How long something waits for a node before that is said, and how long until it is said again.
+PATIENCE_SECONDS, AGAIN_SECONDS = 15.0, 60.0
+#: How long cancelled tasks are waited for.
+CANCEL_SECONDS = 10.0
 #: How long the head may be away, as it is when it is started anew; after 60 s Ray 2.60 ends the whole process, without a word to it.
 HEAD_SECONDS = 30.0
 
@@ -70,6 +72,8 @@ class _Try:
     avoid: tuple[str, ...] = ()
     #: Lost tries of this very step.
     count: int = 0
+    #: When it was asked for.
+    since: float = 0.0
 
     def ended(self, **named: Any) -> Ended:
         name = self.node.name if self.node else None
@@ -92,6 +96,9 @@ class Dispatch:
     _nodes: tuple[Node, ...] = ()
     _names: dict[str, Node] = field(default_factory=dict)
     _head_missed: float | None = None
+    #: When it was last said that something waits, and when a task last said anything.
+    _told: float | None = None
+    _moved: float = 0.0
     _remote: Any = None
 
     def run(self, items: Iterable[tuple[Any, Step]]) -> Generator[Ended, None, None]:
@@ -100,7 +107,8 @@ class Dispatch:
             try:
                 self._look()
                 coming = iter(items)
-                begin, checked, quiet, more = self.clock(), self.clock(), True, True
+                checked, more = self.clock(), True
+                self._moved = checked
                 while (more or self._tries) and not stopped():
                     if self._head_missed is not None:  # whatever is asked of Ray now would wait for it
                         time.sleep(TICK_SECONDS)
@@ -120,9 +128,11 @@ class Dispatch:
                         checked = now
                         self._look()
                         yield from self._stranded()
-                    if quiet and now - begin >= PATIENCE_SECONDS:
-                        quiet = False
-                        self._say_waiting()
+                        self._say_waiting(now)
+                yield from self._finished()  # after a signal, what is there already
+            except Exception:
+                yield from self._finished()
+                raise
             finally:
                 self._cancel()
 
@@ -165,7 +175,7 @@ class Dispatch:
         except Exception as error:
             yield Ended(key=key, fault=fault_of(error), lost=lost, predicted=step.predicted)
             return
-        self._tries[handle] = _Try(key=key, step=step, ask=ask, lost=lost, avoid=avoid, count=count)
+        self._tries[handle] = _Try(key=key, step=step, ask=ask, lost=lost, avoid=avoid, count=count, since=self.clock())
 
     def _submit(self, step: Step, ask: Ask, avoid: Sequence[str]) -> Any:
         if self._remote is None:
@@ -176,9 +186,37 @@ class Dispatch:
         options = {"scheduling_strategy": _strategy(avoid), **ask.options}
         return self._remote.options(**options).remote(tasks.request(step.work))
 
+    def _finished(self) -> Generator[Ended, None, None]:
+        """What has ended by now and was not taken yet, before the rest is cancelled; nothing is started and nothing waited for."""
+        ready: list[Any] = list(self._tries)
+        while ready and self._tries:
+            handles = list(self._tries)
+            try:
+                ready = self.ray.wait(handles, num_returns=len(handles), timeout=0)[0]
+            except Exception:  # the connection is gone, and with it whatever was there
+                return
+            for handle in ready:
+                yield from self._last_words(handle)
+
+    def _last_words(self, handle: Any) -> Generator[Ended, None, None]:
+        """A result, or an error of the work's own; what would be tried again is not."""
+        attempt = self._tries[handle]
+        try:
+            said = self.ray.get(next(handle) if self.streams else handle, timeout=CANCEL_SECONDS)
+        except Exception:  # StopIteration too
+            said = {}
+        if "node" in said:
+            self._tries[handle] = replace(attempt, node=self._names.get(said["node"]))
+            return
+        del self._tries[handle]
+        if "result" in said and attempt.step.then is None:
+            yield attempt.ended(result=said["result"])
+        elif "error" in said:
+            yield attempt.ended(fault=Fault(status="failed", note=said["error"]))
+
     def _advance(self, handle: Any) -> Generator[Ended, None, None]:
         """Take what a task has to say."""
-        attempt = self._tries[handle]
+        attempt, self._moved = self._tries[handle], self.clock()
         try:
             said = self.ray.get(next(handle) if self.streams else handle)
         except StopIteration:
@@ -228,12 +266,41 @@ class Dispatch:
                 del self._tries[handle]
                 yield from self._begin(attempt.key, attempt.step, attempt)
 
-    def _say_waiting(self) -> None:
-        waiting = [attempt for attempt in self._tries.values() if attempt.node is None]
-        if self.streams and waiting and len(waiting) == len(self._tries):
-            most = max(attempt.ask.memory_bytes or 0 for attempt in waiting)
-            memory = f" and up to {format_size(most)} of memory" if most else ""
-            self.say(f"waiting for a node: each point asks for 1 CPU{memory}, and others hold them ('ray status')")
+    def _say_waiting(self, now: float) -> None:
+        """Say it while something waits and nothing of ours is in its way: once, and again when it still does."""
+        if self._told is not None and now - self._told < AGAIN_SECONDS:
+            return
+        text = self._waiting(now) if self.streams else self._silent(now)
+        if text:
+            self._told = now
+            self.say(text)
+
+    def _waiting(self, now: float) -> str:
+        """What has waited, and not for other points of ours on the nodes that could run it."""
+        busy = {attempt.node for attempt in self._tries.values() if attempt.node is not None}
+        stuck = [
+            attempt
+            for attempt in self._tries.values()
+            if attempt.node is None
+            and now - attempt.since >= PATIENCE_SECONDS
+            and not any(attempt.ask.fits(node) for node in busy)
+        ]
+        if not stuck:
+            return ""
+        points = "a point" if len(stuck) == 1 else f"each of {len(stuck)} points"
+        most = max(attempt.ask.memory_bytes or 0 for attempt in stuck)
+        whole = next((f", all that {node.name} has" for node in self._nodes if node.memory_bytes == most), "")
+        return f"waiting for a node: {points} {_wanted(stuck)}{whole}, and others hold them ('ray status')"
+
+    def _silent(self, now: float) -> str:
+        """Where a task cannot say that it has started: that none has ended."""
+        if not self._tries or now - self._moved < AGAIN_SECONDS:
+            return ""
+        wanted = _wanted(list(self._tries.values()))
+        return (
+            f"nothing ended in the last {now - self._moved:.0f} s: points run, or wait for a node; each {wanted} "
+            "('ray status' says what is free)"
+        )
 
     def _stop(self, handle: Any) -> None:
         with suppress(Exception):  # gone already, or the whole cluster is
@@ -248,6 +315,14 @@ class Dispatch:
             with suppress(Exception):
                 self.ray.wait(handles, num_returns=len(handles), timeout=CANCEL_SECONDS)
         self._tries.clear()
+
+
+def _wanted(tries: Sequence[_Try]) -> str:
+    most = max(attempt.ask.memory_bytes or 0 for attempt in tries)
+    gpus = max(attempt.ask.gpus for attempt in tries)
+    gpu = f", {gpus} GPU{'s' * (gpus != 1)}" if gpus else ""
+    memory = f" and up to {format_size(most)} of memory" if most else ""
+    return f"asks for 1 CPU{gpu}{memory}"
 
 
 def _strategy(avoid: Sequence[str]) -> Any:
