@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +13,18 @@ from rlmem.errors import RlmemError, UsageError
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
+    from rlmem.cluster.packing import Packing
+    from rlmem.cluster.room import Terms
     from rlmem.cluster.workload import Workload
+    from rlmem.findings import Finding
+    from rlmem.model.constants import Constants
+    from rlmem.plan import Budget, Plan
     from rlmem.planner import Planner
     from rlmem.spec import RunSpec
     from rlmem.trace.subjects import Subject
+
+#: Findings that compare a peak with one limit.
+DOES_NOT_FIT, TIGHT, IDLE = "MEM001", "MEM002", "MEM003"
 
 _NODES_HELP = (
     'Nodes to place the run on: "4x(64GB,16cpu,1xA100-80GB)", "64GB", "10xaws-g5-xlarge"; several groups with "+".'
@@ -45,54 +54,103 @@ def check_nodes(nodes: str | None, others: tuple[str | None, ...]) -> tuple[Node
     return parse_nodes(nodes)
 
 
-def nodes_sizes(groups: tuple[NodeGroup, ...], margin: str) -> tuple[str, str | None]:
-    """RAM and GPU memory that a run in one place has on the largest node, as the options for one machine take them."""
-    ram, vram = _room(_largest(groups), margin)
-    return f"{ram}B", f"{vram}B" if vram else None
+def has_gpu(groups: tuple[NodeGroup, ...]) -> bool:
+    """Whether any of the nodes has a GPU with memory of its own: a learner that chooses its device itself then takes it."""
+    return any(group.vram_bytes is not None for group in groups)
 
 
-def nodes_planner(spec: RunSpec, groups: tuple[NodeGroup, ...], margin: str, python: str | None) -> Planner:
-    """A run in one place is judged by the largest node; one that is spread has no single limit, and its placement judges."""
+def place_plan(
+    plan_with: Callable[[Planner], Subject], groups: tuple[NodeGroup, ...], margin: str, constants: Constants
+) -> tuple[Subject, dict[str, Any]]:
+    """A run planned for nodes, and its placement as a document.
+
+    The placement comes first, of a plan without limits, and decides. A run in one place is then shown against a node that holds it,
+    or against the one that comes nearest; a run that is spread has no single limit.
+    """
     from rlmem.plan import Budget
     from rlmem.planner import Planner
 
     budget = Budget(name=f"{sum(group.count for group in groups):,} nodes")
-    if spec.get("framework.name") != "rllib":
-        node = _largest(groups)
-        ram, vram = _room(node, margin)
-        budget = Budget(
-            name=node.name,
-            ram_bytes=ram,
-            vram_bytes=vram,
-            unified=node.unified,
-            cores=None if node.cpus is None else int(node.cpus),
-            ram_source=f"one node of {node.name}, less Ray and the margin",
-        )
-    return Planner(budget, constants_for(python))
+    subject = plan_with(Planner(budget, constants))
+    packing, placement = _placed(subject, groups, margin)
+    if subject.plan.spec.get("framework.name") == "rllib":
+        return subject, placement
+    shown = plan_with(Planner(_budget(packing), constants))
+    findings = tuple(_on_nodes(shown.plan, packing.trials))
+    return replace(shown, plan=replace(shown.plan, findings=findings)), placement
 
 
-def _room(node: NodeGroup, margin: str) -> tuple[int, int | None]:
+def planner_on(spec: RunSpec, groups: tuple[NodeGroup, ...], margin: str, python: str | None) -> Planner:
+    """A planner for the node that a run in one place is shown against."""
+    from rlmem.plan import Budget
+    from rlmem.planner import Planner
+    from rlmem.trace.subjects import described
+
+    constants = constants_for(python)
+    subject = described(Planner(Budget(name="nodes"), constants), spec, findings=False)
+    return Planner(_budget(_placed(subject, groups, margin)[0]), constants)
+
+
+def _budget(packing: Packing) -> Budget:
+    """What a run in one place may use on the node it is shown against, beside Ray and the margin."""
     from rlmem.cluster.asking import room_of
-    from rlmem.cluster.room import Terms
+    from rlmem.plan import Budget
     from rlmem.units import MIB
 
-    ram, vram = room_of(node, Terms(margin=read_share(margin, "--margin")))
-    return max(MIB, ram), vram
+    node = shown_node(packing)
+    ram, vram = room_of(node, packing.terms)
+    return Budget(
+        name=node.name,
+        ram_bytes=max(MIB, ram),
+        vram_bytes=vram,
+        unified=node.unified,
+        cores=None if node.cpus is None else int(node.cpus),
+        ram_source=f"one node of {node.name}, less Ray and the margin",
+    )
 
 
-def _largest(groups: tuple[NodeGroup, ...]) -> NodeGroup:
-    return max(groups, key=lambda group: (group.vram_bytes or 0, group.ram_bytes))
+def _on_nodes(plan: Plan, trials: int) -> Iterator[Finding]:
+    """Findings without what contradicts the placement.
+
+    It goes by upper bounds, its margin is what is kept spare, and what one trial leaves is for the next.
+    """
+    from rlmem.units import format_size
+
+    tops = {top.device.upper(): top for top in plan.tops}
+    for finding in plan.findings:
+        if finding.code not in (DOES_NOT_FIT, TIGHT):
+            if finding.code != IDLE or trials < 2:
+                yield finding
+            continue
+        device = finding.title.split()[0]
+        top = tops[device]
+        if trials or top.limit_bytes is None or top.high_bytes <= top.limit_bytes:
+            continue
+        if finding.code == DOES_NOT_FIT:
+            yield finding
+        else:
+            over = f"{format_size(top.high_bytes)}, {format_size(top.high_bytes - top.limit_bytes)} more than a trial may have"
+            yield replace(finding, title=f"{device} may reach {over} on {plan.budget.name}")
 
 
-def place_plan(document: dict[str, Any], subject: Subject, groups: tuple[NodeGroup, ...], margin: str) -> bool:
-    """Add a placement to a plan's document; whether a trial fits."""
-    document["placement"] = placement_of(subject, groups, margin)
-    placed = bool(document["placement"]["trials"])
-    if not placed:
-        document["verdict"] = "does-not-fit"
-    elif document["verdict"] == "unknown":  # a run over several nodes has no other limit
-        document["verdict"] = "fits"
-    return placed
+def judged_by_nodes(document: dict[str, Any], placement: dict[str, Any]) -> int:
+    """A plan's document with its placement, which decides whether it fits; the exit code."""
+    document["placement"] = placement
+    document["verdict"] = "fits" if placement["trials"] else "does-not-fit"
+    broken = any(each["severity"] == "error" and each["code"] != DOES_NOT_FIT for each in document["findings"])
+    return int(broken or not placement["trials"])
+
+
+def shown_node(packing: Packing) -> NodeGroup:
+    """The node that a run in one place is shown against: of those that hold it one that holds most of its trials, else the nearest."""
+    from rlmem.cluster.answers import lacks
+
+    if not packing.trials:
+        return packing.groups[lacks(packing)[0].group]
+    homes = [0] * len(packing.groups)
+    for use in packing.uses:
+        homes[use.group] += use.nodes * use.homes
+    return packing.groups[homes.index(max(homes))]
 
 
 def placement_of(
@@ -104,28 +162,39 @@ def placement_of(
     shard: str | None = None,
 ) -> dict[str, Any]:
     """Where a planned run goes, as a document."""
-    from rlmem.cluster.answers import RUNNERS, most_bundles
-    from rlmem.cluster.asking import workload_of
-    from rlmem.cluster.packing import pack
-    from rlmem.cluster.room import Terms
     from rlmem.cluster.sharding import shard as shard_over
     from rlmem.report.placement import placement_document
 
-    terms = Terms(margin=read_share(margin, "--margin"))
-    about = subject.plan.spec.get("about")
-    if shard is not None:
-        if subject.replan is None:
-            raise UsageError(
-                "--shard is for runs that can be planned again: a preset, a run file, or a script rlmem knows"
-            )
-        found = shard_over(subject.asked, shard, subject.replan, groups, terms, on_ray=on_ray)
-        return placement_document(found.packing, about=about, sharding=found)
+    if shard is None:
+        return _placed(subject, groups, margin, on_ray=on_ray)[1]
+    if subject.replan is None:
+        raise UsageError("--shard is for runs that can be planned again: a preset, a run file, or a script rlmem knows")
+    found = shard_over(subject.asked, shard, subject.replan, groups, _terms(margin), on_ray=on_ray)
+    return placement_document(found.packing, about=subject.plan.spec.get("about"), sharding=found)
+
+
+def _placed(
+    subject: Subject, groups: tuple[NodeGroup, ...], margin: str, *, on_ray: bool = True
+) -> tuple[Packing, dict[str, Any]]:
+    """As many trials as fit, and that as a document."""
+    from rlmem.cluster.answers import RUNNERS, most_bundles
+    from rlmem.cluster.asking import workload_of
+    from rlmem.cluster.packing import pack
+    from rlmem.report.placement import placement_document
+
+    terms = _terms(margin)
     workload = workload_of(subject.plan, on_ray=on_ray)
     packing = pack(workload, groups, terms)
     most = None
     if any(need.role == RUNNERS for need in workload.needs):
         most = most_bundles(workload, RUNNERS, groups, terms, again=_again(subject))
-    return placement_document(packing, about=about, most_runners=most)
+    return packing, placement_document(packing, about=subject.plan.spec.get("about"), most_runners=most)
+
+
+def _terms(margin: str) -> Terms:
+    from rlmem.cluster.room import Terms
+
+    return Terms(margin=read_share(margin, "--margin"))
 
 
 def _again(subject: Subject) -> Callable[[int], Workload] | None:

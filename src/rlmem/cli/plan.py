@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from rlmem.cli.common import (
     budget_options,
     check_html,
     chosen_format,
+    constants_for,
     emit,
     emit_html,
     find_run,
@@ -19,10 +21,14 @@ from rlmem.cli.common import (
     output_options,
     set_option,
 )
-from rlmem.cli.placing import check_nodes, nodes_options, nodes_planner, nodes_sizes, place_plan
+from rlmem.cli.placing import check_nodes, has_gpu, judged_by_nodes, nodes_options, place_plan, planner_on
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from rlmem.cluster.nodes import NodeGroup
+    from rlmem.model.constants import Constants
+    from rlmem.planner import Planner
+    from rlmem.trace.dryrun import DryRun
     from rlmem.trace.subjects import Subject
 
 
@@ -89,40 +95,64 @@ def command(
     Exits 1 when the run does not fit, or will not work as described (a finding of severity error); 3 when a script could
     not be taken as far as a plan.
     """
+    from rlmem.budget import make_budget
+    from rlmem.planner import Planner
     from rlmem.report.document import plan_document
     from rlmem.report.render import render_view
     from rlmem.report.view import plan_view
-    from rlmem.trace.rllib import is_rllib
-    from rlmem.trace.subjects import described
-    from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
     groups = check_nodes(nodes, (ram, vram, machine))
-    if groups:
-        ram, vram = nodes_sizes(groups, margin)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
-        emit(_stacks(target, sets, (ram, vram, machine, python), why, wanted, output), output)
+        if why:
+            raise UsageError("--stacks and --why contradict each other; use one")
+        emit(_stacks(target, sets, (ram, vram, machine, python), groups, margin, wanted, output), output)
         return 0
-    if is_runnable(target) and not is_rllib(target):
-        subject = from_dry_run(target, args, (ram, vram, machine, python), sets, timeout, cap)
+    budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
+    gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
+    plan_with, constants = _asked(target, args, sets, python, timeout, cap, gpu=gpu)
+    placement = None
+    if budget is None:
+        subject, placement = place_plan(plan_with, groups, margin, constants)
     else:
-        for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
-            if given:
-                raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
-        spec = find_run(target, sets, python)
-        planner = nodes_planner(spec, groups, margin, python) if groups else make_planner(ram, vram, machine, python)
-        subject = described(planner, spec)
+        subject = plan_with(Planner(budget, constants))
     document = plan_document(subject.plan)
-    placed = place_plan(document, subject, groups, margin) if groups else True
+    code = subject.plan.exit_code if placement is None else judged_by_nodes(document, placement)
     if save:
         _keep(document)
     if html:
         _write_html(subject, document, target, html, redact=redact)
     emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
-    return subject.plan.exit_code or int(not placed)
+    return code
+
+
+def _asked(
+    target: str,
+    args: tuple[str, ...],
+    sets: tuple[str, ...],
+    python: str | None,
+    timeout: float | None,
+    cap: str | None,
+    *,
+    gpu: bool,
+) -> tuple[Callable[[Planner], Subject], Constants]:
+    """How to plan the target, tried or read once, for whatever limits there are; and the constants of its interpreter."""
+    from rlmem.measure.calibration import read_calibration
+    from rlmem.trace.rllib import is_rllib
+    from rlmem.trace.subjects import described, tried
+    from rlmem.trace.target import is_runnable
+
+    if is_runnable(target) and not is_rllib(target):
+        run = try_out(target, args, sets, python, timeout, cap, gpu=gpu)
+        return lambda planner: tried(planner, run), read_calibration(run.target.python)
+    for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
+        if given:
+            raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
+    spec = find_run(target, sets, python)
+    return lambda planner: described(planner, spec), constants_for(python)
 
 
 def _write_html(subject: Subject, document: dict[str, Any], target: str, path: Path, *, redact: bool) -> None:
@@ -138,7 +168,8 @@ def _stacks(
     target: str,
     sets: tuple[str, ...],
     machine_options: tuple[str | None, str | None, str | None, str | None],
-    why: str | None,
+    groups: tuple[NodeGroup, ...],
+    margin: str,
     wanted: str,
     output: Path | None,
 ) -> str:
@@ -149,42 +180,37 @@ def _stacks(
 
     if is_runnable(target):
         raise UsageError(f"{target}: --stacks is for described runs, a preset or a run file")
-    if why:
-        raise UsageError("--stacks and --why contradict each other; use one")
-    return render_view(stacks_document(load(target, sets), make_planner(*machine_options)), stacks_view, wanted, output)
+    spec = load(target, sets)
+    planner = planner_on(spec, groups, margin, machine_options[3]) if groups else make_planner(*machine_options)
+    return render_view(stacks_document(spec, planner), stacks_view, wanted, output)
 
 
-def from_dry_run(
+def try_out(
     target: str,
     args: tuple[str, ...],
-    machine_options: tuple[str | None, str | None, str | None, str | None],
     sets: tuple[str, ...],
-    timeout: float | None,
-    cap: str | None,
-) -> Subject:
-    """A target that is run, planned from a dry run of it."""
-    from rlmem.budget import cap_bytes, make_budget
-    from rlmem.measure.calibration import read_calibration
-    from rlmem.planner import Planner
+    python: str | None,
+    timeout: float | None = None,
+    cap: str | None = None,
+    *,
+    gpu: bool,
+) -> DryRun:
+    """A dry run of a target; ``gpu`` says that there is one, which a learner that chooses its device itself will take."""
+    from rlmem.budget import cap_bytes
     from rlmem.report.progress import working
     from rlmem.trace.changes import changes_from, split_values
     from rlmem.trace.dryrun import dry_run
-    from rlmem.trace.subjects import tried
     from rlmem.trace.target import parse_target
 
-    ram, vram, machine, python = machine_options
     asked, device = changes_from(sets)
     args, changes = split_values(
         Path(target) if target.endswith(".py") and Path(target).is_file() else None, args, asked
     )
     found = parse_target(target, args, python=python)
-    planner = Planner(make_budget(ram=ram, vram=vram, machine=machine), read_calibration(found.python))
     most = cap_bytes(cap)
-    # A learner that chooses its device itself will choose the GPU of the machine it is planned for.
-    device = device or ("cuda" if planner.budget.vram_bytes else None)
+    device = device or ("cuda" if gpu else None)
     with working(f"dry run of {found.name}") as tick:
-        run = dry_run(found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick)
-    return tried(planner, run)
+        return dry_run(found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick)
 
 
 def _keep(document: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from rlmem.cli.common import (
     output_options,
     set_option,
 )
-from rlmem.cli.placing import check_nodes, nodes_options, placement_of
+from rlmem.cli.placing import check_nodes, has_gpu, nodes_options, placement_of
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -136,11 +136,12 @@ def _subject(
     from rlmem.trace.target import is_runnable
 
     if is_runnable(target) and not is_rllib(target):
-        from rlmem.cli.plan import from_dry_run
+        from rlmem.cli.plan import try_out
+        from rlmem.measure.calibration import read_calibration
+        from rlmem.trace.subjects import tried
 
-        sizes = [group.vram_bytes for group in groups if group.vram_bytes is not None]
-        vram = f"{min(sizes)}B" if sizes else None
-        return from_dry_run(target, args, (None, vram, None, python), sets, None, None)
+        run = try_out(target, args, sets, python, gpu=has_gpu(groups))
+        return tried(Planner(Budget(name="nodes"), read_calibration(run.target.python)), run)
     if args:
         raise UsageError(f"{target}: script arguments are for targets that are run, such as train.py")
     return described(

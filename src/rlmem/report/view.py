@@ -105,8 +105,14 @@ def _title(target: Mapping[str, Any]) -> str:
 def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
     """The largest peak of each device with its tone, the worst first."""
     tops = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in document["peaks"] if peak["is_peak"]]
-    found = [(peak, _VERDICT_TONE[judge(peak)]) for peak in tops]
+    tone = _on_nodes if document.get("placement") else lambda peak: _VERDICT_TONE[judge(peak)]
+    found = [(peak, tone(peak)) for peak in tops]
     return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
+
+
+def _on_nodes(peak: Peak) -> str:
+    """A placement goes by the upper bound; what is kept spare is not in the limit."""
+    return "bad" if peak.limit_bytes is not None and peak.high_bytes > peak.limit_bytes else "good"
 
 
 def _peaks(document: Mapping[str, Any]) -> list[str]:

@@ -159,7 +159,69 @@ def test_a_plan_on_nodes_carries_its_placement(capsys: pytest.CaptureFixture[str
     assert "On the nodes: For Ray" in out
 
 
-def test_a_plan_in_one_place_is_judged_by_the_largest_node(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("nodes", "shown"),
+    [
+        ("1x(16GB,1xT4) + 10x256GB", "256GB"),  # without VRAM, a GPU is no reason to be judged by a small node
+        ("10x256GB + 1x(16GB,1xT4)", "256GB"),
+        ("2x64GB + 1x(512GB,1xT4)", "512GB,1xT4"),  # most trials are there
+        ("1x(64GB,1xT4) + 2x20GB", "64GB,1xT4"),
+        ("10x8GB + 2x16GB", "16GB"),  # the nearest of those that hold none
+        ("21.1GB", "21.1GB"),  # as expected it would fit, with the upper bound it does not
+        ("22GB", "22GB"),  # fits, with a margin and not much beyond
+        ("1x(512GB,2cpu) + 1x(40GB,64cpu)", "512GB,2cpu"),
+        ("dgx-spark + 10x8GB", "dgx-spark"),
+    ],
+)
+def test_text_json_exit_code_and_page_say_what_the_placement_says(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, nodes: str, shown: str
+) -> None:
+    page = tmp_path / "plan.html"
+    code, out, _ = call(capsys, "plan", "pidog-sac", "--nodes", nodes, "--html", str(page))
+    document = answer(capsys, "plan", "pidog-sac", "--nodes", nodes)
+    fits = document["placement"]["trials"] > 0
+    verdict = "fits" if fits else "does-not-fit"
+    assert (document["verdict"], code) == (verdict, 0 if fits else 1)
+    assert out.startswith("does not fit") is not fits
+    # Not the rules, which say how another setting would fit.
+    words = " ".join(finding["title"] for finding in document["findings"])
+    assert not fits or not any(word in words for word in ("does not fit", "tight", "over", "too much"))
+    assert {"MEM001", "MEM002"}.isdisjoint(finding["code"] for finding in document["findings"]) is fits
+    assert document["machine"]["name"] == shown
+    top = next(peak for peak in document["peaks"] if peak["is_peak"])
+    assert (top["high_bytes"] <= document["machine"]["ram_bytes"]) is fits
+    text = page.read_text(encoding="utf-8")
+    assert f'data-verdict="{verdict}"' in text
+    assert ('class="fill good"' in text, 'class="fill bad"' in text) == (fits, not fits)
+
+
+def test_a_trial_that_leaves_room_for_others_leaves_nothing_idle(capsys: pytest.CaptureFixture[str]) -> None:
+    def codes(nodes: str) -> set[str]:
+        return {finding["code"] for finding in answer(capsys, "plan", "pidog-sac", "--nodes", nodes)["findings"]}
+
+    assert "MEM003" not in codes("256GB")
+    assert "MEM003" in codes("(256GB,1cpu)")  # a core for one
+
+
+def test_memory_of_a_gpu_is_not_taken_for_ram_where_a_node_has_one_pool(capsys: pytest.CaptureFixture[str]) -> None:
+    """A node with one pool beside others: what the run holds on a GPU finds no place where there is none."""
+    document = answer(capsys, "plan", "pyboy-ppo", "--nodes", "dgx-spark + 4x64GB")
+    workers = answer(capsys, "workers", "pyboy-ppo", "--nodes", "dgx-spark + 4x64GB")
+    assert document["placement"] == workers
+    assert {use["group"] for use in workers["uses"]} == {0}
+    assert (document["verdict"], document["machine"]["unified"]) == ("fits", True)
+
+
+def test_a_learner_on_a_gpu_is_shown_against_a_node_with_one(capsys: pytest.CaptureFixture[str]) -> None:
+    document = answer(capsys, "plan", "pyboy-ppo", "--nodes", "10x256GB + 2x(128GB,1xA100-80GB)")
+    assert (document["verdict"], document["machine"]["name"]) == ("fits", "128GB,1xA100-80GB")
+    document = answer(capsys, "plan", "pyboy-ppo", "--nodes", "10x256GB")
+    assert (document["verdict"], document["placement"]["lacks"][0]["resource"]) == ("does-not-fit", "vram")
+
+
+def test_a_plan_in_one_place_that_fits_nowhere_is_shown_against_the_nearest_node(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     document = answer(capsys, "plan", "pidog-sac", "--nodes", "10x8GB + 2x16GB")
     assert document["verdict"] == "does-not-fit"
     # Of 95 % of it, Ray's processes, the smallest store and the margin are gone.
