@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 from rlmem.cluster.nodes import MOST_NODES, NodeGroup, group_of
 from rlmem.cluster.packing import TERMS, Packing, pack
@@ -15,6 +16,8 @@ from rlmem.machines import MACHINES, Machine
 RUNNERS = "env-runner"
 #: More of one role than any node holds, or any run has.
 MOST_BUNDLES = 1_000_000
+#: Where numbers of bundles have to be tried: one by one up to about so many, beyond in steps of a part of what is more.
+FEW, STEP = 100, 20
 #: Makers of machines that clusters are made of.
 _CLOUDS = ("aws-", "gcp-", "azure-")
 
@@ -171,21 +174,58 @@ def most_bundles(
     *,
     again: Callable[[int], Workload] | None = None,
 ) -> int:
-    """The largest number of bundles of a role with which one trial fits.
+    """The largest number of bundles of a role with which one trial fits; 0 when none was found.
 
-    ``again`` plans the run anew with so many; without it, what is in flight is taken to grow with them.
+    ``again`` plans the run anew with so many; without it, what is in flight is taken to grow with them. Where bundles shrink as their
+    number grows (RLlib divides a batch among its EnvRunners), fewer need not fit where more do: numbers are then tried from the
+    most that the smallest bundles would allow downward to the number that is asked for, one by one where they are few.
     """
     nodes = tuple(groups)
+    changed = cache(again or (lambda count: resized(workload, role, count)))
+
+    def holds(one: Workload) -> bool:
+        return bool(pack(one, nodes, terms, trials=1).trials)
 
     def fits(count: int) -> bool:
-        changed = again(count) if again else resized(workload, role, count)
-        return bool(pack(changed, nodes, terms, trials=1).trials)
+        return holds(changed(count))
 
-    return largest(fits, MOST_BUNDLES)
+    def bound(at_most: int) -> int:
+        least = _least((changed(1), workload, changed(max(1, at_most))))
+        flight = -(-least.store_bytes // max(1, at_most))
+        return largest(lambda count: holds(_having(least, role, count, count * flight)), at_most)
+
+    known = next(need.count for need in workload.needs if need.role == role) if holds(workload) else 0
+    above = 1 + bound(bound(MOST_BUNDLES))  # bundles are the smallest at the ends of a range: a narrower one says more
+    while (count := above - max(1, (above - FEW) // STEP)) > known:
+        if fits(count):
+            known = count
+            break
+        above = count
+    return known + largest(lambda more: fits(known + more), max(0, above - known - 1))
+
+
+def _least(workloads: Iterable[Workload]) -> Workload:
+    """The least that variants of one run ask for: the smallest bundle of every role, and the fewest bytes in flight."""
+    variants = tuple(workloads)
+    needs = tuple(
+        replace(
+            alike[0],
+            ram_bytes=min(need.ram_bytes for need in alike),
+            vram_bytes=min(need.vram_bytes for need in alike),
+            cache_bytes=min(need.cache_bytes for need in alike),
+        )
+        for alike in zip(*(each.needs for each in variants), strict=True)
+    )
+    return replace(variants[0], needs=needs, store_bytes=min(each.store_bytes for each in variants))
+
+
+def _having(workload: Workload, role: str, count: int, store_bytes: int) -> Workload:
+    """The same bundles, another number of one role and something else in flight."""
+    needs = tuple(replace(need, count=count) if need.role == role else need for need in workload.needs)
+    return replace(workload, needs=needs, store_bytes=store_bytes)
 
 
 def resized(workload: Workload, role: str, count: int) -> Workload:
     """The same run with another number of bundles of one role, and as much more in flight."""
     before = next(need.count for need in workload.needs if need.role == role)
-    needs = tuple(replace(need, count=count) if need.role == role else need for need in workload.needs)
-    return replace(workload, needs=needs, store_bytes=-(-workload.store_bytes * count // before))
+    return _having(workload, role, count, -(-workload.store_bytes * count // before))

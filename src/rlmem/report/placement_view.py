@@ -51,9 +51,13 @@ def placement_verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...
             "good",
         )
     ]
-    if document["most"]:
-        runs = "one trial alone could have" if document["most"]["count"] else "not even one fits; there could be"
-        lines.append((f"{runs} {_count(document['most']['count'], document['most']['role'])} at most", "plain"))
+    if document["most"] and document["most"]["count"]:
+        lines.append(
+            (
+                f"one trial alone could have {_count(document['most']['count'], document['most']['role'])} at most",
+                "plain",
+            )
+        )
     lines += [(f"that is with {change}", "warn") for change in _gpu_changes(document)]
     return tuple(lines)
 

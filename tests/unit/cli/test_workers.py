@@ -253,6 +253,22 @@ def test_what_a_configuration_asks_for_of_a_gpu_is_told_from_what_it_needs(
     assert "one env-runner needs a GPU, and 64GB,16cpu has no GPU" in out
 
 
+def test_a_batch_that_runners_share_may_need_more_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With the fragments that RLlib works out itself, an EnvRunner holds the less the more of them there are."""
+    file = tmp_path / "run.yaml"
+    text = RLLIB.replace("[84, 84, 4], dtype: uint8", "[64, 64, 4], dtype: float32").replace("device: cuda\n", "")
+    nodes = ("--nodes", "1x(345GB,1cpu) + 14x(10GB,1cpu)")
+    for runners, fits in ((12, True), (2, False)):
+        asks = f"rllib: {{num_env_runners: {runners}, train_batch: 400000}}"
+        file.write_text(text.replace("rllib: {num_env_runners: 40, num_learners: 2}", asks))
+        document = answer(capsys, "workers", str(file), *nodes)
+        assert (document["trials"], document["most"]) == (int(fits), {"role": "env-runner", "count": 14})
+        out = call(capsys, "workers", str(file), *nodes)[1]
+        assert ("one trial alone could have 14 env-runners at most" in out) is fits
+        assert ("with 14 env-runners it fits" in out) is not fits
+        assert "not even one fits" not in out
+
+
 def test_a_share_of_a_gpu_is_a_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(RLLIB)

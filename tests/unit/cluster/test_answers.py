@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -82,6 +83,54 @@ def test_the_largest_number_of_runners_fits_and_one_more_does_not() -> None:
     assert most == 31  # 32 cores, and the driver has one
     assert pack(resized(RUN, "env-runner", most), groups).trials
     assert not pack(resized(RUN, "env-runner", most + 1), groups).trials
+
+
+def shared_out(whole: int, each: int, *, count: int) -> Workload:
+    """A batch divided among the runners, each of which holds something whatever its part."""
+    runner = Need(role="env-runner", count=count, ram_bytes=each + -(-whole // count))
+    return Workload(name="auto", needs=(Need(role="driver", ram_bytes=GIB), runner), store_bytes=whole)
+
+
+@given(
+    st.integers(1, 200),
+    st.integers(50, 900),
+    st.integers(1, 60),
+    st.sampled_from(
+        ["14x(10GB,1cpu)", "12x8GB + 2x24GB", "6x(30GB,4cpu)", "40x3GB", "3x3GB", "20x(5GB,2cpu) + 5x20GB"]
+    ),
+)
+@settings(max_examples=120, deadline=None)
+def test_where_runners_shrink_as_there_are_more_the_largest_number_is_found_all_the_same(
+    gib: int, each: int, asked: int, nodes: str
+) -> None:
+    groups = parse_nodes(f"1x(600GB,1cpu) + {nodes}")
+
+    def again(count: int) -> Workload:
+        return shared_out(gib * GIB, each * MIB, count=count)
+
+    most = most_bundles(again(asked), "env-runner", groups, again=again)
+    fitting = [count for count in range(1, 100) if pack(again(count), groups, trials=1).trials]
+    assert all(most >= count for count in fitting)
+    assert most == 0 or pack(again(most), groups).trials
+    assert most >= (asked if pack(again(asked), groups).trials else 0)
+
+
+def test_what_is_asked_for_and_fits_is_no_more_than_the_most() -> None:
+    """Fewer do not fit: each would hold more."""
+    groups = parse_nodes("1x(600GB,1cpu) + 14x(10GB,1cpu)")
+
+    def fits(count: int) -> bool:
+        return bool(pack(shared_out(45 * GIB, 100 * MIB, count=count), groups, trials=1).trials)
+
+    assert [count for count in range(1, 30) if fits(count)] == [13, 14]
+    for asked in (1, 13, 14, 20):
+        workload = shared_out(45 * GIB, 100 * MIB, count=asked)
+        again = partial(_again, 45 * GIB)
+        assert most_bundles(workload, "env-runner", groups, again=again) == 14
+
+
+def _again(whole: int, count: int) -> Workload:
+    return shared_out(whole, 100 * MIB, count=count)
 
 
 def test_where_not_even_one_runner_fits_the_answer_is_none() -> None:
