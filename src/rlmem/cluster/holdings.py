@@ -132,7 +132,18 @@ class ClusterHoldings:
     address: str = ""
     ray: str = ""
     seconds: float = 0.0
-    notes: tuple[str, ...] = ()
+    #: Why Ray's own tables could not be read, without which nobody knows who is an actor, and drivers are not seen.
+    untold: str | None = None
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is true of the whole."""
+        if self.untold is None:
+            return ()
+        return (
+            f"Ray's tables could not be read ({self.untold}): drivers are not in these sums, and actors, their roles and "
+            "trials are not told",
+        )
 
     @property
     def processes(self) -> Iterator[ProcessHoldings]:
@@ -147,8 +158,8 @@ class ClusterHoldings:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every node answered."""
-        return all(node.problem is None for node in self.nodes)
+        """Whether every node answered, and Ray said who is who."""
+        return self.untold is None and all(node.problem is None for node in self.nodes)
 
     def by_role(self, *, value: str = "heap_bytes") -> dict[str, int]:
         """Bytes of each role over the cluster, and of the object stores; roles in the order of a report."""

@@ -61,13 +61,21 @@ class Tables:
             sorted(each.pid for each in self.workers if each.node_id == node_id and (each.kind == "DRIVER") == drivers)
         )
 
+    def askers(self, node_id: str, job: str | None) -> tuple[int, ...]:
+        """Of one node, the driver of a job: through Ray's client that is a process of the head's, not the one that asks."""
+        return tuple(
+            each.pid
+            for each in self.workers
+            if each.node_id == node_id and each.kind == "DRIVER" and each.job is not None and each.job == job
+        )
+
 
 def read_tables() -> dict[str, Any]:
     """Ray's tables as plain data, from inside a process that is connected to the cluster."""
     from ray._private import state
     from ray.core.generated import gcs_pb2
 
-    accessor = state.state._connect_and_get_accessor()
+    accessor = accessor_of(state.state)
     actors = [gcs_pb2.ActorTableData.FromString(each) for each in accessor.get_actor_table(None, "ALIVE")]
     workers = [gcs_pb2.WorkerTableData.FromString(each) for each in accessor.get_worker_table()]
     return {
@@ -79,6 +87,14 @@ def read_tables() -> dict[str, Any]:
             for node, resources in state.available_resources_per_node().items()
         ],
     }
+
+
+def accessor_of(state: Any) -> Any:
+    """What reads the GCS, connected; Ray before 2.52 has it under another name."""
+    if hasattr(state, "_connect_and_get_accessor"):
+        return state._connect_and_get_accessor()
+    state._check_connected()
+    return state.global_state_accessor
 
 
 def _actor(row: Any) -> Actor:

@@ -5,7 +5,6 @@ A node that dies, hangs or has no rlmem is a line of the result and never an err
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -48,11 +47,12 @@ class Probes:
         self._nodes = sorted((node for node in ray.nodes() if node["Alive"]), key=_head_first)
         if not self._nodes:
             raise AnalysisError("the cluster has no living node")
-        #: Our own node and number; another node may have a driver of the same number.
-        self._own = (ray.get_runtime_context().get_node_id(), os.getpid()) if own_driver else None
+        #: The job of our own driver.
+        self._own: str | None = ray.get_runtime_context().get_job_id() if own_driver else None
         self._actors: dict[str, Any] = {}
         self._problems: dict[str, str] = {}
         self._teller: str | None = None  # the node whose probe reads Ray's tables
+        self._untold: str | None = None  # why they could not be read
 
     def start(self) -> None:
         """Ask Ray for the actors; they come up side by side."""
@@ -87,12 +87,11 @@ class Probes:
         options = {"names": names, "timeout_s": timeout_s, "patience_s": 0.6 * self._deadline_s}
         asked = {}
         for node, actor in self._actors.items():
-            drivers = tables.pids(node, drivers=True)
             known = Known(
                 node_id=node,
-                drivers=drivers,
+                drivers=tables.pids(node, drivers=True),
                 workers=tables.pids(node, drivers=False),
-                askers=tuple(pid for pid in drivers if (node, pid) == self._own),
+                askers=tables.askers(node, self._own),
             )
             asked[node] = actor.look.remote(known, options)
         said = self._answers(asked, deadline, tell)
@@ -102,10 +101,12 @@ class Probes:
             address=self._ray.get_runtime_context().gcs_address,
             ray=self._ray.__version__,
             seconds=time.monotonic() - begin,
+            untold=self._untold,
         )
 
     def _tables(self, deadline: float) -> Tables:
-        """From the first node that answers; none when no node does."""
+        """From the first node that answers; none when no node does, and then why."""
+        self._untold = f"no answer within {self._deadline_s:g} s"
         order = [self._teller] if self._teller else []
         waiting = {} if order else {actor.hello.remote(): node for node, actor in self._actors.items()}
         while (order or waiting) and time.monotonic() < deadline:
@@ -117,12 +118,13 @@ class Probes:
             left = max(0.1, deadline - time.monotonic())
             try:
                 data = self._ray.get(self._actors[node].tables.remote(), timeout=min(left, self._deadline_s / 3))
-            except Exception:  # why is said when the node itself is asked; another one may answer
+            except Exception as error:  # another node may answer
+                self._untold = _why(error)
                 if self._teller == node:
                     self._teller = None
                     waiting = {actor.hello.remote(): name for name, actor in self._actors.items() if name != node}
                 continue
-            self._teller = node
+            self._teller, self._untold = node, None
             return as_tables(data)
         return Tables()
 
@@ -238,4 +240,6 @@ def _why(error: Exception) -> str:
         return f"rlmem cannot be imported there: install rlmem {__version__} on the node"
     if kind in {"ActorDiedError", "ActorUnavailableError", "ActorUnschedulableError", "NodeDiedError", "RayActorError"}:
         return "the node or our probe on it died while it was asked"
+    if kind.startswith("RayTaskError"):  # of a traceback, the last line says what it was
+        return str(error).strip().splitlines()[-1].strip()[:200]
     return f"{kind}: {text[:200]}"

@@ -233,6 +233,7 @@ class Actors:
         self._clock = clock
         self._next, self._pause = 0.0, self.FIRST
         self._pids: tuple[int, ...] = ()
+        self._is_told = False  # that Ray does not say who they are; or it did once, and that is enough
         #: How many are on other machines.
         self.elsewhere = 0
 
@@ -241,8 +242,11 @@ class Actors:
         if self._clock() >= self._next:
             try:
                 self._ask()
+                self._is_told = True
             except Exception as error:  # Ray's tables are its own affair: what they do not say is not measured
-                _LOG.debug("the trial's actors are not known: %s", error)
+                level = logging.DEBUG if self._is_told else logging.WARNING
+                self._is_told = True
+                _LOG.log(level, "the trial's actors are not known, and not in its measured peak: %s", error)
             self._next = self._clock() + self._pause
             self._pause = min(self._pause * 2, self.MOST)
         return self._pids
