@@ -184,7 +184,7 @@ class Dispatch:
             # A fresh worker each: nothing of one point is left when the next begins.
             self._remote = self.ray.remote(max_retries=0, max_calls=1, **returns)(function)
         options = {"scheduling_strategy": _strategy(avoid), **ask.options}
-        return self._remote.options(**options).remote(tasks.request(step.work))
+        return self._remote.options(**options).remote(tasks.request(step.work, gpus=ask.gpus))
 
     def _finished(self) -> Generator[Ended, None, None]:
         """What has ended by now and was not taken yet, before the rest is cancelled; nothing is started and nothing waited for."""

@@ -52,14 +52,18 @@ class Need:
     expected_bytes: int | None = None
     high_bytes: int | None = None
     gpus: int = 0
+    #: Who says so, or what for.
+    why: str = "by the plan"
 
     @classmethod
-    def of(cls, predicted: Mapping[str, int] | None, *, cap_bytes: int | None, gpus: int = 0) -> Need:
+    def of(
+        cls, predicted: Mapping[str, int] | None, *, cap_bytes: int | None, gpus: int = 0, why: str = "by the plan"
+    ) -> Need:
         """From a prediction, and a cap above which the work is ended anyway."""
         if predicted is None:
-            return cls(expected_bytes=cap_bytes, high_bytes=cap_bytes, gpus=gpus)
+            return cls(expected_bytes=cap_bytes, high_bytes=cap_bytes, gpus=gpus, why=why)
         most = predicted["high"] if cap_bytes is None else min(cap_bytes, predicted["high"])
-        return cls(expected_bytes=min(most, predicted["expected"]), high_bytes=most, gpus=gpus)
+        return cls(expected_bytes=min(most, predicted["expected"]), high_bytes=most, gpus=gpus, why=why)
 
     def alone(self) -> Need:
         """The same, with a node's memory to itself."""
@@ -100,9 +104,11 @@ def reserve(need: Need, nodes: Sequence[Node]) -> Ask:
     largest = max(able, key=lambda node: node.memory_bytes)
     wanted = need.high_bytes + BESIDE_BYTES
     if wanted > largest.memory_bytes:
-        if need.expected_bytes + BESIDE_BYTES > largest.memory_bytes:
+        least = need.expected_bytes + BESIDE_BYTES
+        if least > largest.memory_bytes:
             raise NoRoomError(
-                f"not started: needs {format_size(need.expected_bytes)} by the plan, and the largest node, {largest.name}, has "
+                f"not started: needs {format_size(least)} ({format_size(need.expected_bytes)} {need.why}, "
+                f"{format_size(BESIDE_BYTES)} for Ray's worker beside it), and the largest node, {largest.name}, has "
                 f"{format_size(largest.memory_bytes)} for Ray; a smaller --cap runs it until there"
             )
         wanted = largest.memory_bytes

@@ -17,10 +17,11 @@ from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
-from rlmem.runner.point import Point
+from rlmem.runner.point import Point, PointOptions, Values
 from rlmem.runner.store import axes_text
 from rlmem.sources import load
 from rlmem.spec import RunSpec
+from rlmem.trace.changes import changes_from
 from rlmem.trace.target import is_runnable
 from rlmem.units import MIB
 
@@ -32,8 +33,10 @@ if TYPE_CHECKING:
 
 #: Points put nothing into the object store; this is next to the least Ray takes (75 MiB), and fits any /dev/shm but Docker's own.
 STORE_BYTES = 80 * MIB
-#: What a dry run is asked to stay under.
-DRY_RUN = {"expected": 1400 * MIB, "high": 1400 * MIB}
+#: What a dry run is asked to stay under (``trace.dryrun.OWN_BYTES``), and what most take: PPO, DQN and SAC of RL Zoo on small
+#: environments peaked at 441 to 448 MiB (torch 2.13, Python 3.11); worker processes come on top.
+DRY_RUN = {"expected": 600 * MIB, "high": 1400 * MIB}
+FOR_DRY_RUN = "for the dry run"
 
 Say = Callable[[str], None]
 
@@ -92,32 +95,23 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
     """What measures the points of a sweep there; ``python`` is the interpreter that was named, if one was."""
     options = replace(sweep.options, python=python)
     cap = options.cap_bytes
-    gpus = int("device=cuda" in options.sets)
-
-    def traced(job: Job, place: Place) -> Step:
-        asked: dict[str, Any] = {"target": sweep.target, "values": job.values, "options": options, "place": place}
-
-        def then(foreseen: Foreseen) -> Step:
-            need = Need.of(foreseen.predicted, cap_bytes=cap, gpus=gpus)
-            return Step(work=TracedWork(**asked, foreseen=foreseen), need=need, predicted=foreseen.predicted)
-
-        return Step(work=DryRunWork(**asked), need=Need.of(DRY_RUN, cap_bytes=cap, gpus=gpus), then=then)
-
-    planned: dict[str, dict[str, int]] = {}  # points are repeated, and their plans the same
+    planned: dict[str, tuple[dict[str, int], int]] = {}  # points are repeated, and their plans the same
 
     def described(job: Job, spec: RunSpec) -> Step:
         values = axes_text(job.values)
         if values not in planned:
-            planned[values] = predicted_bytes(spec.having(dict(job.values), "--vary"), python)
-        predicted = planned[values]
-        need = Need.of(predicted, cap_bytes=cap, gpus=_gpus(spec))
+            varied = spec.having(dict(job.values), "--vary")
+            planned[values] = predicted_bytes(varied, python), _gpus(varied)
+        predicted, gpus = planned[values]
+        need = Need.of(predicted, cap_bytes=cap, gpus=gpus)
         work = DescribedWork(spec=spec, values=job.values, options=options)
         return Step(work=work, need=need, predicted=predicted)
 
     def steps(jobs: Sequence[Job]) -> Iterator[tuple[Job, Step]]:
         if is_runnable(sweep.target):
-            place = Place.of(sweep.target)
-            yield from ((job, traced(job, place)) for job in jobs)
+            place, has_gpu = Place.of(sweep.target), any(node.gpus >= 1 for node in alive(ray.nodes()))
+            for job in jobs:
+                yield job, traced(sweep.target, job.values, options, place, has_gpu=has_gpu)
         else:
             spec = portable(load(sweep.target, options.sets))
             yield from ((job, described(job, spec)) for job in jobs)
@@ -131,6 +125,39 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
                 yield job, point_of(ended, ended.result, job.values)
 
     return execute
+
+
+def traced(target: str, values: Values, options: PointOptions, place: Place, *, has_gpu: bool) -> Step:
+    """A dry run, and then what it foresees; ``has_gpu`` says whether a node of the cluster has a GPU.
+
+    The dry run needs none: of SB3's models it tells what they would choose where there is one. A loop of its own that loads torch
+    is tried once more with a GPU, as it may look for one. What uses a GPU is measured with one, and sees no other.
+    """
+    named = _named_device(options, values)
+    meant = options if named or not has_gpu else replace(options, sets=(*options.sets, "device=cuda"))
+    asked: dict[str, Any] = {"target": target, "values": values, "place": place}
+    cap = options.cap_bytes
+
+    def dry_run(gpus: int, then: Callable[[Foreseen], Step]) -> Step:
+        need = Need.of(DRY_RUN, cap_bytes=cap, gpus=gpus, why=FOR_DRY_RUN)
+        return Step(work=DryRunWork(**asked, options=meant), need=need, then=then)
+
+    def measured(foreseen: Foreseen) -> Step:
+        gpus = int(named.startswith("cuda") or (has_gpu and foreseen.uses_gpu is True))
+        need = Need.of(foreseen.predicted, cap_bytes=cap, gpus=gpus)
+        work = TracedWork(**asked, options=options, foreseen=foreseen)
+        return Step(work=work, need=need, predicted=foreseen.predicted)
+
+    def then(foreseen: Foreseen) -> Step:
+        sees_one = has_gpu and not (named and not named.startswith("cuda"))
+        return dry_run(1, measured) if foreseen.uses_gpu is None and sees_one else measured(foreseen)
+
+    return dry_run(0, then)
+
+
+def _named_device(options: PointOptions, values: Values) -> str:
+    """The device that ``--vary`` or ``--set`` names; empty when neither does."""
+    return str(values.get("device") or changes_from(options.sets)[1] or "")
 
 
 def benching(

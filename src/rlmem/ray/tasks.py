@@ -22,18 +22,21 @@ TRAVELS = ("GLIBC_TUNABLES", "LD_PRELOAD", "PYTHONPATH", "PYTHONMALLOC", "MUJOCO
 TRAVELLING_STARTS = ("MALLOC_", "PYTORCH_", "MIMALLOC_", "OMP_")
 TRAVELLING_ENDS = ("_NUM_THREADS",)
 
+#: Ray 2.60 lets a task that asked for no GPU see all of its node's; here it sees what Ray gave it, and so nobody else's.
+NO_GPU = {"CUDA_VISIBLE_DEVICES": ""}
 #: Marks a keeper and everything that comes of it.
 KEEPER_VARIABLE = "RLMEM_KEEPER"
 
 Request = dict[str, Any]
 
 
-def request(work: Any, environ: Mapping[str, str] | None = None) -> Request:
+def request(work: Any, environ: Mapping[str, str] | None = None, *, gpus: int = 0) -> Request:
     """A piece of work as it travels: only the keeper opens it, with the same version of rlmem."""
+    sent = travelling(os.environ if environ is None else environ)
     return {
         "rlmem": __version__,
         "work": pickle.dumps(work),
-        "environment": travelling(os.environ if environ is None else environ),
+        "environment": sent if gpus else {**sent, **NO_GPU},
     }
 
 

@@ -14,6 +14,7 @@ from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
 from rlmem.runner.point import Point, PointOptions
 from rlmem.trace.changes import changes_from, checked, split_values
+from rlmem.trace.describe import wants_gpu
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.ledger import TracedLedger
 from rlmem.trace.plan import plan_dry_run
@@ -36,19 +37,24 @@ class Foreseen:
     phase: str = ""
     largest: str | None = None
     why: str = ""
+    #: Whether it uses a GPU where there is one; ``None`` where only a run that sees one can tell.
+    uses_gpu: bool | None = None
 
 
 def plan_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
     """What a dry run says of a point."""
     found, changes, device = _resolved(target, values, options)
     planner = Planner(make_budget(), read_calibration(found.python))
+    gpu = None
     try:
-        plan = plan_dry_run(planner, dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes))
+        run = dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes)
+        gpu = uses_gpu(run.facts)
+        plan = plan_dry_run(planner, run)
     except AnalysisError as error:
-        return Foreseen(why=str(error))
+        return Foreseen(why=str(error), uses_gpu=gpu)
     top = plan.top("ram")
     if top is None:
-        return Foreseen(components=_components(plan.ledger))
+        return Foreseen(components=_components(plan.ledger), uses_gpu=gpu)
     held = [e for e in plan.ledger.only(device="ram", phase=top.phase).entries if e.counts]
     largest = max(held, key=lambda entry: entry.nbytes, default=None)
     return Foreseen(
@@ -56,7 +62,21 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
         components=_components(plan.ledger),
         phase=top.phase,
         largest=None if largest is None else largest.component,
+        uses_gpu=gpu,
     )
+
+
+def uses_gpu(facts: Mapping[str, Any]) -> bool | None:
+    """Whether a run uses a GPU where there is one, as far as a dry run can tell.
+
+    SB3's models say it on any machine. A loop of its own was seen to, or may have looked for one in vain: then ``None``.
+    """
+    if facts.get("vram"):
+        return True
+    if facts.get("model"):
+        return wants_gpu(facts)
+    stopped = facts.get("stop") is not None
+    return None if stopped or "torch" in facts.get("versions", {}) else False
 
 
 def measure_planned(target: str, values: Mapping[str, int | str], options: PointOptions, foreseen: Foreseen) -> Point:
