@@ -47,8 +47,11 @@ def verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     count = sum(len(node["processes"]) for node in nodes)
     stores = next((row["heap_bytes"] for row in document["roles"] if row["role"] == STORE), 0)
     lines = []
+    answered = sum(node["problem"] is None for node in nodes)
+    if document["pss_bytes"] is None and answered:
+        who = f"{_many(count, 'process')} on {_many(answered, 'node')}"
+        lines.append((f"what {who} hold is unknown: none may be read by the user of the probes", "bad"))
     if document["pss_bytes"] is not None:
-        answered = sum(node["problem"] is None for node in nodes)
         heap = document["pss_bytes"] - (stores or 0)
         lines.append(
             (
@@ -223,11 +226,16 @@ def process_name(process: Mapping[str, Any]) -> str:
     return " ".join(words)
 
 
+def process_size(process: Mapping[str, Any]) -> str:
+    """What it holds; of one that may not be read, its resident size."""
+    held = process["heap_bytes"]
+    return format_size(held) if held is not None else f"{format_size(process['rss_bytes'])} RSS"
+
+
 def _process_row(process: Mapping[str, Any]) -> tuple[str, ...]:
-    held = _size(process["heap_bytes"]) if process["heap_bytes"] is not None else f"{_size(process['rss_bytes'])} RSS"
     return (
         process_name(process),
-        held,
+        process_size(process),
         _size(process["uss_bytes"]),
         _size(process["store_bytes"]) if process["store_bytes"] else "",
         _size(process["vram_bytes"], ""),

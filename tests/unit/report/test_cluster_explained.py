@@ -222,6 +222,32 @@ def test_the_page_is_whole_and_safe() -> None:
     read_cluster_document(json.loads(data), "page")
 
 
+CLOSED = replace(
+    HEAD,
+    processes=tuple(
+        replace(each, pss_bytes=None, uss_bytes=None, store_bytes=None, trial="t1") for each in HEAD.processes
+    ),
+    store=StoreHoldings(),
+)
+
+
+def test_what_nobody_may_read_is_unknown_in_the_text_and_on_the_page() -> None:
+    closed = replace(FOUND, nodes=(CLOSED,))
+    said = " ".join(text(closed).split())
+    assert "what 3 processes on 1 node hold is unknown" in said
+    assert "no node could be asked" not in said
+    page = render_html(cluster_document(closed))
+    assert "Node 192.0.2.1 (head, aaaaaa): unknown" in page
+    assert re.search(r"Judge 3</span><span[^>]*></span><span class=\"size\">5.00 MiB RSS", page)
+    assert re.search(r"t1</t[dh]><td[^>]*>3</td><td[^>]*>(<\w+>)?unknown", page)
+    assert not re.search(r"\b0 B\b", page.split('<script type="application/json"', maxsplit=1)[0])
+
+
+def test_of_processes_some_of_which_may_be_read_those_are_added() -> None:
+    page = render_html(cluster_document(replace(FOUND, nodes=(HEAD, CLOSED))))
+    assert "Node 192.0.2.1 (head, aaaaaa): 55.0 MiB" in page
+
+
 def test_a_saved_document_is_shown_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "cluster.json"
     path.write_text(json.dumps(cluster_document(FOUND)))

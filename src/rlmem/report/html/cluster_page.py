@@ -7,6 +7,7 @@ from typing import Any
 from xml.etree.ElementTree import Element
 
 from rlmem.cluster.roles import IDLE, RAY, STORE
+from rlmem.report.cluster_explained import added
 from rlmem.report.cluster_view import (
     KILLS_FROM,
     cluster_title,
@@ -18,6 +19,7 @@ from rlmem.report.cluster_view import (
     node_name,
     node_table,
     process_name,
+    process_size,
     role_table,
     said_notes,
     verdict,
@@ -104,7 +106,7 @@ def _node(node: Mapping[str, Any], count: int) -> Element:
     if resident:
         bars.append(element("div", {"class": "bar"}, parts.bar_line(STORE, resident, begin, total, _LOOKS[STORE])))
     return parts.unfold(
-        f"{name}: {format_size(node['pss_bytes'] or 0)}",
+        f"{name}: {_size(node['pss_bytes'])}",
         [element("p", {}, parts.said(line)) for line in node_lines(node)],
         element("div", {"class": "bars"}, bars),
         is_open=count <= OPEN_NODES,
@@ -114,8 +116,12 @@ def _node(node: Mapping[str, Any], count: int) -> Element:
 def _process(process: Mapping[str, Any], role: str, begin: int, total: int) -> Element:
     """A bar; a click shows what the process says of itself and who holds its memory."""
     look = "of-runtime" if role in {RAY, IDLE} else _LOOKS.get(role, "of-other")
-    known = process["heap_bytes"]
-    summary = parts.bar_line(process_name(process), known if known is not None else 0, begin, total, look)
+    summary: list[Child]
+    if process["heap_bytes"] is None:  # no bar: nobody knows how long it would be
+        sizes = element("span", {"class": "size"}, process_size(process))
+        summary = [element("span", {"class": "name"}, process_name(process)), element("span"), sizes]
+    else:
+        summary = parts.bar_line(process_name(process), process["heap_bytes"], begin, total, look)
     facts: list[tuple[str, Child]] = [
         ("command", element("code", {}, process["command"])),
         ("actor", process["label"] if process["label"] != process["actor_class"] else None),
@@ -177,7 +183,7 @@ def _trials(nodes: Sequence[Mapping[str, Any]]) -> Element:
     if not found:
         return parts.section("Trials", element("p", {}, "No process belongs to a trial of Tune."), name="trials")
     rows = tuple(
-        (trial, str(len(held)), format_size(sum(each["heap_bytes"] or 0 for each in held)))
+        (trial, str(len(held)), _size(added([each["heap_bytes"] for each in held])))
         for trial, held in sorted(found.items())
     )
     columns = (Column(title="trial", right=False), Column(title="processes"), Column(title="held (PSS)", strong=True))
