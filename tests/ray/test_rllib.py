@@ -10,6 +10,10 @@ from typing import Any
 
 import pytest
 
+from rlmem.frameworks import resolve
+from rlmem.spec import RunSpec
+from rlmem.trace.rllib import describe_config
+
 CONFIGS = Path(__file__).with_name("rllib_configs.py")
 
 
@@ -53,6 +57,59 @@ def test_a_plan_has_the_roles_of_the_configuration_and_a_place_for_each() -> Non
     assert bundles["learner"]["high_bytes"] > 1.8 * bundles["env-runner"]["high_bytes"]
 
 
+def described(name: str) -> RunSpec:
+    """A configuration as a run."""
+    return resolve(describe_config(f"rllib:{CONFIGS}:{name}", sys.executable)[0])
+
+
+@pytest.mark.long
+def test_a_recurrent_module_is_described_with_its_state_and_its_sequences() -> None:
+    plain, recurrent = described("ppo"), described("recurrent")
+    assert recurrent.count("rllib.beside_bytes") == plain.count("rllib.beside_bytes") + 2 * 256 * 4
+    assert (recurrent.get("rllib.sequence"), plain.get("rllib.sequence")) == (20, None)
+    # Four gates, a cell and an output of 256 floats by step at least, where two dense layers have 2 x 256 for each network.
+    assert recurrent.count("rllib.value_bytes") > 6 * 256 * 4
+    assert "rllib.untried" not in recurrent and "rllib.untried" not in plain
+
+
+@pytest.mark.long
+def test_connectors_modes_and_evaluation_are_described_as_rllib_makes_them() -> None:
+    flat = described("flat")
+    assert (flat.count("rllib.observation_bytes"), flat.count("rllib.seen_bytes")) == (2000, 2000)  # 500 floats
+    assert [described(name).text("vec_env") for name in ("ppo", "apart")] == ["dummy", "subproc"]
+    evaluated = described("evaluated")
+    assert evaluated.flag("rllib.eval_in_driver")
+    names = ("rllib.eval_duration", "rllib.eval_unit", "rllib.eval_envs", "n_envs")
+    assert [evaluated.get(name) for name in names] == [6, "episodes", 5, 1]
+    assert described("ppo").count("rllib.eval_duration") == 0
+
+
+@pytest.mark.long
+def test_a_module_that_fails_is_told_and_a_run_that_samples_nothing_is_no_measurement(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLMEM_DATA_DIR", str(tmp_path / "data"))
+    notes = planned("failing")["notes"]
+    assert sum("failed: RuntimeError: " in note for note in notes) == 1
+    done = rlmem("measure", f"rllib:{CONFIGS}:failing", "--json", "--timeout", "200", folder=tmp_path)
+    row = json.loads(done.stdout)["rows"][0]
+    assert (done.returncode, row["status"]) == (1, "failed")
+    assert "nothing was sampled" in row["note"]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["recurrent", "apart"])
+def test_what_is_unlike_other_runs_is_measured_within_its_bounds(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RLMEM_DATA_DIR", str(tmp_path / "data"))
+    done = rlmem("measure", f"rllib:{CONFIGS}:{name}", "--json", "--timeout", "200", folder=tmp_path)
+    row = json.loads(done.stdout)["rows"][0]
+    assert row["predicted"]["expected"] == pytest.approx(row["measured_bytes"], rel=0.05)
+    (runner,) = [part for part in row["components"] if part["component"] == "process.env-runner"]
+    assert runner["predicted_bytes"] == pytest.approx(runner["measured_bytes"], rel=0.10)
+
+
 @pytest.mark.long
 def test_changes_are_the_configurations_own() -> None:
     document = planned("dqn", "--set", "num_env_runners=4", "--set", "buffer_size=2_000_000")
@@ -73,6 +130,7 @@ def test_changes_are_the_configurations_own() -> None:
         pytest.param("{file}:homeless", 3, "names no environment", marks=pytest.mark.long),
         pytest.param("{file}:number", 3, "is a int, not an RLlib AlgorithmConfig", marks=pytest.mark.long),
         pytest.param("{file}:nobody", 3, "has no 'nobody'", marks=pytest.mark.long),
+        pytest.param("{file}:uneven", 3, "RLlib refuses the configuration: Your desired", marks=pytest.mark.long),
         ("{file}:broken", 3, "no such thing: ümlaut"),
         ("{file}", 2, "write it rllib:FILE.py:NAME"),
         ("gone.py:config", 2, "no such file"),

@@ -198,6 +198,14 @@ RAY_TABLE: tuple[Constant, ...] = tuple(
             "RssAnon an EnvRunner adds by step beyond its arrays, until they are arrays",
             1,
         ),
+        (
+            "rllib.env-process",
+            12,
+            23,
+            40,
+            "PSS that the process of one environment adds (gym_env_vectorize_mode async, forked; Hopper, n = 4)",
+            MB,
+        ),
         ("rllib.chunk", 1500, 2000, 4000, "RssAnon of an episode's chunk beyond its arrays", 1),
         (
             "rllib.step-objects",

@@ -4,6 +4,7 @@ Stand-alone: runs by path where Ray is installed. The case is ``{"mode": "descri
 ``describe`` starts no Ray.
 """
 
+import enum
 import gc
 import importlib
 import os
@@ -66,6 +67,7 @@ def find_config(target, changes):
 def describe(case):
     """Everything a plan needs, from the configuration's own objects; nothing is trained and no Ray is started."""
     config = find_config(case["target"], case["changes"])
+    check_valid(config)
     import numpy as np
     import torch  # noqa: F401
 
@@ -96,9 +98,19 @@ def describe(case):
     facts["episode_steps"] = episode_steps(env)
     facts["env_packages"] = env_packages()
     facts["network"] = networks(config, env, pages, np)
+    facts["evaluation"] = evaluation(config)
+    facts["step"] = attempt(facts["network"], "a few steps in an EnvRunner", lambda: sampled_step(config, np))
     facts["file_bytes"] = max(facts["file_bytes"], (kit.proc.status() or {}).get("RssFile", 0))
     env.close()
     return facts
+
+
+def check_valid(config):
+    """What RLlib would refuse when the run starts is refused now, in its words."""
+    try:
+        config.copy(copy_frozen=False).validate()
+    except ValueError as error:
+        raise ValueError("RLlib refuses the configuration: %s" % " ".join(str(error).split())) from None
 
 
 #: Attributes of an AlgorithmConfig that decide its memory.
@@ -133,6 +145,7 @@ FIELDS = (
     "learner_queue_size",
     "circular_buffer_num_batches",
     "circular_buffer_iterations_per_batch",
+    "use_circular_buffer",
     "simple_queue_size",
     "num_gpu_loader_threads",
     "replay_buffer_config",
@@ -143,6 +156,7 @@ FIELDS = (
     "evaluation_interval",
     "evaluation_num_env_runners",
     "evaluation_duration",
+    "evaluation_duration_unit",
     "evaluation_parallel_to_training",
     "evaluation_config",
     "num_atoms",
@@ -164,6 +178,8 @@ def plain(value):
         return [plain(item) for item in value]
     if hasattr(value, "item"):
         return value.item()
+    if isinstance(value, enum.Enum):
+        return plain(value.value)
     return getattr(value, "__name__", type(value).__name__)
 
 
@@ -220,6 +236,49 @@ def info_bytes(env, np):
         return own
 
     return size(info)
+
+
+def sampled_step(config, np):
+    """What a step leaves in an episode, by a few steps of a real EnvRunner in this process.
+
+    Connectors may write other observations into episodes than the environment made, and modules have outputs of their own:
+    a recurrent one has its state.
+    """
+    import tree
+    from ray.rllib.env.single_agent_env_runner import SingleAgentEnvRunner
+
+    config = config.copy(copy_frozen=False)
+    config.num_envs_per_env_runner, config.gym_env_vectorize_mode = 1, "sync"
+    config.num_gpus_per_env_runner = 0
+    made = config.env_runner_cls or SingleAgentEnvRunner
+    runner = made(config=config, worker_index=1, num_workers=max(1, config.num_env_runners or 0))
+    try:
+        episode = max(runner.sample(num_timesteps=8, explore=True), key=len)
+        episode.to_numpy()
+        steps = len(episode)
+
+        def arrays(found):
+            return sum(leaf.nbytes for leaf in tree.flatten(found) if leaf.dtype != object)
+
+        outputs = [episode.get_extra_model_outputs(name) for name in episode.extra_model_outputs]
+        return {
+            "observation_bytes": arrays(episode.get_observations()) // (steps + 1),
+            "beside_bytes": (arrays(episode.get_actions()) + arrays(episode.get_rewards()) + arrays(outputs)) // steps,
+        }
+    finally:
+        runner.stop()
+
+
+def evaluation(config):
+    """EnvRunners of the evaluation as they differ from the others; None where nothing is ever evaluated."""
+    if not config.evaluation_interval:
+        return None
+    found = config.get_evaluation_config_object()
+    return {
+        "num_envs": plain(found.num_envs_per_env_runner),
+        "duration": plain(config.evaluation_duration),
+        "unit": plain(config.evaluation_duration_unit),
+    }
 
 
 def episode_steps(env, seconds=1.5, most=3000):
@@ -311,9 +370,10 @@ def networks(config, env, pages, np):
     runner = config.get_multi_rl_module_spec(spaces=spaces, inference_only=True).build()
     out["runner_parameters"] = sum(p.numel() for module in runner.values() for p in module.parameters())
     out["modules"] = len(list(runner.keys()))
-    obs = probe_batch(spaces[DEFAULT_MODULE_ID], 2, torch, np)
     for module in runner.values():
-        attempt(out, "forward pass", lambda: module.forward_exploration({"obs": obs["obs"]}, t=0))
+        batch = probe_batch(module, spaces[DEFAULT_MODULE_ID], 2, 1, torch, np)
+        batch = {key: batch[key] for key in ("obs", "state_in") if key in batch}
+        attempt(out, "a forward pass of the module", lambda: module.forward_exploration(dict(batch), t=0))
     out["runner_bytes"] = max(0, pages.step() - 4 * out["runner_parameters"])
     del runner
     gc.collect()
@@ -328,10 +388,11 @@ def networks(config, env, pages, np):
             module.make_target_networks()
     out["target_parameters"] = sum(p.numel() for module in learner.values() for p in module.parameters()) - own
     module = next(iter(learner.values()))
-    sizes = [saved(module, spaces[DEFAULT_MODULE_ID], batch, out, torch, np) for batch in (2, 6)]
-    if None not in sizes:
-        out["saved_bytes"] = (sizes[1][0] - sizes[0][0]) // 4
-        out["value_bytes"] = None if sizes[0][1] is None else (sizes[1][1] - sizes[0][1]) // 4
+    steps = sequence(module)
+    out["sequence"] = steps if module.is_stateful() else None
+    sizes = [saved(module, spaces[DEFAULT_MODULE_ID], batch, steps, out, torch, np) for batch in (2, 6)]
+    for name, (small, large) in zip(("saved_bytes", "value_bytes"), zip(*sizes)):
+        out[name] = None if small is None or large is None else (large - small) // (4 * steps)
     trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = torch.optim.Adam(trained, lr=1e-9)
     for parameter in trained:
@@ -346,37 +407,53 @@ def attempt(out, what, call):
     try:
         return call()
     except Exception as error:
-        note = "%s of the module failed: %s: %s" % (what, type(error).__name__, str(error)[:200])
-        if note not in out["notes"]:
-            out["notes"].append(note)
+        why = "%s: %s" % (type(error).__name__, " ".join(str(error).split())[:200])
+        if not any(note.endswith(why) for note in out["notes"]):  # mostly one cause, met again
+            out["notes"].append("%s failed: %s" % (what, why))
         return None
 
 
-def probe_batch(spaces, count, torch, np):
-    """A batch of samples of the module's own spaces, as tensors."""
+def sequence(module):
+    """Steps that a recurrent module learns from at a time; 1 for any other."""
+    return int(module.model_config["max_seq_len"]) if module.is_stateful() else 1
+
+
+def probe_batch(module, spaces, count, steps, torch, np):
+    """A batch of samples of the module's own spaces, as tensors; of a recurrent module, so many sequences of steps."""
+    import tree
+
     observation, action = spaces
+    shape = (count, steps) if module.is_stateful() else (count,)
 
     def tensor(found):
-        rows = [found.sample() for _ in range(count)]
+        rows = [found.sample() for _ in range(int(np.prod(shape)))]
         if isinstance(rows[0], dict):
             return {key: stack([row[key] for row in rows]) for key in rows[0]}
         return stack(rows)
 
     def stack(rows):
         made = torch.from_numpy(np.stack([np.asarray(row) for row in rows]))
-        return made.float() if made.is_floating_point() else made
+        made = made.float() if made.is_floating_point() else made
+        return made.reshape(shape + made.shape[1:])
 
-    return {
+    batch = {
         "obs": tensor(observation),
         "new_obs": tensor(observation),
         "actions": tensor(action),
-        "rewards": torch.zeros(count),
-        "terminateds": torch.zeros(count, dtype=torch.bool),
-        "truncateds": torch.zeros(count, dtype=torch.bool),
+        "rewards": torch.zeros(shape),
+        "terminateds": torch.zeros(shape, dtype=torch.bool),
+        "truncateds": torch.zeros(shape, dtype=torch.bool),
     }
+    if module.is_stateful():
+
+        def repeated(one):
+            return torch.as_tensor(one).float().unsqueeze(0).repeat((count,) + (1,) * len(one.shape))
+
+        batch["state_in"] = tree.map_structure(repeated, module.get_initial_state())
+    return batch
 
 
-def saved(module, spaces, count, out, torch, np):
+def saved(module, spaces, count, steps, out, torch, np):
     """Bytes autograd keeps for the backward pass of a training forward and of a value forward, parameters not counted."""
     own = {p.untyped_storage().data_ptr() for p in module.parameters()}
     kept = {}
@@ -394,12 +471,14 @@ def saved(module, spaces, count, out, torch, np):
         size = sum(kept.values())
         return None if result is None else size
 
-    batch = probe_batch(spaces, count, torch, np)
-    forward = run(lambda: attempt(out, "training forward pass", lambda: module.forward_train(dict(batch))))
+    batch = probe_batch(module, spaces, count, steps, torch, np)
+    what = "a training forward pass of the module"
+    forward = run(lambda: attempt(out, what, lambda: module.forward_train(dict(batch))))
     value = None
     if hasattr(module, "compute_values"):
-        value = run(lambda: attempt(out, "value forward pass", lambda: module.compute_values(dict(batch))))
-    return None if forward is None else (forward, value)
+        what = "a value forward pass of the module"
+        value = run(lambda: attempt(out, what, lambda: module.compute_values(dict(batch))))
+    return forward, value
 
 
 def layers(module):
@@ -418,6 +497,15 @@ def check_gpus(config, there):
     wanted = runners * (config.num_gpus_per_env_runner or 0) + max(1, learners) * (config.num_gpus_per_learner or 0)
     if wanted > there:
         raise ValueError("the configuration asks for %g GPUs, and this machine has %g" % (wanted, there))
+
+
+def check_sampled(result):
+    """RLlib goes on without EnvRunners that fail, and without a step: that is no measurement."""
+    steps = result.get("num_env_steps_sampled_lifetime")
+    if steps is not None and not steps:
+        raise ValueError(
+            "nothing was sampled: the environment or the module fails in every EnvRunner ('rlmem plan' of the configuration says more)"
+        )
 
 
 def measure(case):
@@ -439,11 +527,12 @@ def measure(case):
         check_gpus(config, ray.cluster_resources().get("GPU", 0))
         algo = config.build_algo()
     iterations = rows = 0
+    result = {}
     capacity = (getattr(config, "replay_buffer_config", None) or {}).get("capacity")
     has_replay = getattr(algo, "local_replay_buffer", None) is not None
     with phases("update"):
         while iterations < case["most_iterations"] and time.monotonic() - begin < case["seconds"]:
-            algo.train()
+            result = algo.train()
             iterations += 1
             if has_replay:
                 rows = algo.local_replay_buffer.get_num_timesteps()
@@ -451,6 +540,7 @@ def measure(case):
                     continue
             if iterations >= case["iterations"]:
                 break
+    check_sampled(result)
     roles = {str(os.getpid()): "driver"}
 
     def note(pids, role):
@@ -467,9 +557,14 @@ def measure(case):
     manager = getattr(algo, "_aggregator_actor_manager", None)
     if manager is not None:
         note([result.get() for result in manager.foreach_actor(lambda actor: os.getpid())], "aggregator")
+    owners = {}  # environments that have processes of their own
+    for pid in roles:
+        if roles[pid] != "driver":
+            owners.update({str(child): pid for child in kit.proc.tree(int(pid)) if str(child) not in roles})
     answer = {
         "phases": phases.rows,
         "roles": roles,
+        "owners": owners,
         "titles": {str(pid): kit.proc.command(pid).strip() for pid in kit.proc.tree(os.getpid())},
         "iterations": iterations,
         "rows": rows,

@@ -13,6 +13,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.fields import BY_PATH
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.sources.overrides import parse_set
+from rlmem.spaces import leaves, parse_space
 from rlmem.spec import RunSpec
 from rlmem.trace.rllib_truth import PROGRAM
 from rlmem.trace.target import find_python
@@ -49,7 +50,12 @@ ASKS = {
     "rllib.learner_gpus": "num_gpus_per_learner",
 }
 #: What ``--set`` and ``--vary`` may change, by our name or by RLlib's.
-CHANGES = {**SAME, "rllib.eval_env_runners": "evaluation_num_env_runners", "rllib.fragment": "rollout_fragment_length"}
+CHANGES = {
+    **SAME,
+    **ASKS,
+    "rllib.eval_env_runners": "evaluation_num_env_runners",
+    "rllib.fragment": "rollout_fragment_length",
+}
 
 
 def is_rllib(text: str) -> bool:
@@ -132,6 +138,8 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
     origin = f"{name}, Ray {release}"
     replay = config.get("replay_buffer_config") or {}
     learners = config["num_learners"] or 0
+    step, evaluation = facts.get("step") or {}, facts.get("evaluation") or {}
+    off_policy = str(facts["algorithm"]).lower() in OFF_POLICY
     values: dict[str, Any] = {
         "name": name,
         "about": f"RLlib {facts['algorithm']} on {facts['env']}",
@@ -145,19 +153,26 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         **{field: asked for field, name in ASKS.items() if isinstance(asked := config.get(name), (int, float))},
         **{field: _asked(config.get(name)) for field, name in RESOURCES.items()},
         "rllib.placement_strategy": config.get("placement_strategy"),
-        "rllib.fragment": None if config["rollout_fragment_length"] == "auto" else facts["fragment"],
+        # An on-policy run divides its batch anew when the number of its EnvRunners is changed.
+        "rllib.fragment": facts["fragment"] if off_policy or config["rollout_fragment_length"] != "auto" else None,
         "rllib.complete_episodes": config["batch_mode"] == "complete_episodes",
         "rllib.num_aggregators": (config.get("num_aggregator_actors_per_learner") or 0) * max(1, learners),
         # They are started whether or not an interval says that anything is ever evaluated.
         "rllib.eval_env_runners": config.get("evaluation_num_env_runners") or 0,
+        "rllib.eval_envs": evaluation.get("num_envs"),
+        **_evaluated(evaluation, config),
+        "vec_env": "subproc" if "async" in str(config.get("gym_env_vectorize_mode")).lower() else "dummy",
+        "rllib.untried": tuple(network["notes"]) or None,
         "episode_length": _typical(facts.get("episode_steps"), facts.get("episode_length")),
         "rllib.longest_episode": facts.get("episode_length"),
         "buffer_size": replay.get("capacity"),
         "device": "cuda" if (config.get("num_gpus_per_learner") or 0) > 0 else "cpu",
         "env.imports": facts["env_packages"],
     }
-    if values["algorithm"] in OFF_POLICY:  # RLlib's defaults for others, which nobody set
+    if off_policy:  # RLlib's defaults for others, which nobody set
         values["n_epochs"] = None
+    if config.get("use_circular_buffer") is False:  # APPO's batches wait in a queue then
+        values["rllib.old_batches"], values["rllib.queue"] = 0, config.get("simple_queue_size")
     if replay:
         values["replay.kind"] = "prioritised" if "Prioritized" in str(replay.get("type")) else "plain"
     measured = {
@@ -171,6 +186,10 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         "rllib.module_bytes": network["runner_bytes"],
         "rllib.optimizer_bytes": network["learner_bytes"],
         "rllib.info_bytes": facts["info_bytes"],
+        "rllib.observation_bytes": step.get("observation_bytes"),
+        "rllib.beside_bytes": step.get("beside_bytes"),
+        "rllib.seen_bytes": sum(leaf.nbytes for leaf in leaves(parse_space(network["module_observation"]), "")),
+        "rllib.sequence": network.get("sequence"),
         "rllib.env_once_bytes": facts["env_once_bytes"],
         "env.bytes": facts["env_bytes"],
     }
@@ -178,6 +197,20 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
     return spec.having(
         {path: value for path, value in measured.items() if value is not None}, f"{origin}: built there once"
     )
+
+
+def _evaluated(evaluation: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+    """What an evaluation takes; one that goes on for as long as training does has no number."""
+    if not evaluation:
+        return {"rllib.eval_duration": 0}
+    duration, unit = evaluation["duration"], evaluation["unit"]
+    if not isinstance(duration, int):
+        duration, unit = config.get("train_batch_size_per_learner") or config.get("train_batch_size"), "timesteps"
+    return {
+        "rllib.eval_duration": duration,
+        "rllib.eval_unit": unit,
+        "rllib.eval_in_driver": not config.get("evaluation_num_env_runners"),
+    }
 
 
 def _asked(resources: Mapping[str, Any] | None) -> tuple[str, ...] | None:

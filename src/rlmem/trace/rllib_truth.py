@@ -82,7 +82,7 @@ def _truth(answer: Answer) -> Truth:
         wall_s=outcome.wall_s,
         peak_bytes=peak.pss_bytes,
         phases={name: int(row["tree"]) for name, row in answer.body["phases"].items()},
-        roles=by_role(peak, answer.body["roles"]),
+        roles=by_role(peak, answer.body["roles"], answer.body.get("owners", {})),
         processes=tuple(_process(process, answer.body["roles"]) for process in peak.processes),
         store_bytes=peak.shared_memory_bytes,
         answer=answer.body,
@@ -98,18 +98,31 @@ def _process(process: ProcessPeak, roles: Mapping[str, str]) -> dict[str, Any]:
     }
 
 
-def by_role(peak: TreePeak, roles: Mapping[str, str]) -> tuple[RoleTruth, ...]:
-    """The largest process of each role; what nobody claims is Ray's own."""
+def by_role(peak: TreePeak, roles: Mapping[str, str], owners: Mapping[str, str] | None = None) -> tuple[RoleTruth, ...]:
+    """The largest process of each role, with children that ``owners`` gives it; what nobody claims is Ray's own."""
+    owners = owners or {}
     most = max((process.file_bytes for process in peak.processes), default=0)
     mapped = sum(process.file_bytes for process in peak.processes) or 1
     groups: dict[str, list[ProcessPeak]] = {}
+    children: dict[int, list[ProcessPeak]] = {}
     for process in peak.processes:
-        groups.setdefault(roles.get(str(process.pid), DAEMONS), []).append(process)
+        owner = owners.get(str(process.pid))
+        if owner is None:
+            groups.setdefault(roles.get(str(process.pid), DAEMONS), []).append(process)
+        else:
+            children.setdefault(int(owner), []).append(process)
+
+    def own(member: ProcessPeak) -> int:
+        if member.pid not in children:
+            return member.anonymous_bytes
+        # Forked children share most of their pages with it: together, what they had at the tree's largest moment.
+        return sum(each.bytes_at_peak for each in (member, *children[member.pid]))
+
     rows = []
     for role, members in groups.items():
-        sizes = [member.anonymous_bytes + member.file_bytes * most // mapped for member in members]
+        sizes = [own(each) + (0 if each.pid in children else each.file_bytes * most // mapped) for each in members]
         whole = sum(sizes) if role == DAEMONS else max(sizes)
-        anonymous = [member.anonymous_bytes for member in members]
-        own = sum(anonymous) if role == DAEMONS else max(anonymous)
-        rows.append(RoleTruth(role=role, count=len(members), nbytes=whole, anonymous_bytes=own))
+        anonymous = [own(member) for member in members]
+        alone = sum(anonymous) if role == DAEMONS else max(anonymous)
+        rows.append(RoleTruth(role=role, count=len(members), nbytes=whole, anonymous_bytes=alone))
     return tuple(rows)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlmem.errors import SpecError, UsageError
-from rlmem.frameworks import predict, resolve
+from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.frameworks.rllib.counts import counts
 from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
@@ -152,6 +152,108 @@ def test_evaluation_has_actors_of_its_own() -> None:
 
     assert held(found, "eval-env-runner") > 0
     assert "evaluate" in found.phases
+
+
+def test_an_evaluation_holds_all_its_episodes_at_once() -> None:
+    sizes = {"rllib__eval_env_runners": 2, "episode_length": 1000}
+    two, ten = (
+        held(ledger(run("ppo", ATARI, rllib__eval_duration=n, **sizes)), "eval-env-runner", "collect") for n in (2, 10)
+    )
+    whole = held(
+        ledger(run("ppo", ATARI, rllib__eval_duration=100, rllib__eval_unit="timesteps", **sizes)), "eval-env-runner"
+    )
+
+    # Five episodes each instead of one, of 1,000 steps of 84 × 84 × 4 floats.
+    assert ten - two == pytest.approx(2 * 4 * 1000 * 112_896, rel=0.02)
+    assert whole < two
+
+
+def test_environments_that_evaluate_side_by_side_all_begin_an_episode() -> None:
+    one, eight = (
+        held(
+            ledger(run("ppo", ATARI, rllib__eval_env_runners=1, rllib__eval_envs=n, rllib__eval_duration=1)),
+            "eval-env-runner",
+        )
+        for n in (1, 8)
+    )
+
+    assert eight > one + 6 * 500 * 112_896
+
+
+def test_an_evaluation_that_never_comes_holds_no_episode() -> None:
+    found = ledger(run("ppo", ATARI, rllib__eval_env_runners=1, rllib__eval_duration=0))
+
+    assert held(found, "eval-env-runner", component="rollout.episodes") == 0
+    assert held(found, "eval-env-runner") > 0
+    assert "evaluate" not in found.phases
+
+
+def test_without_evaluating_actors_the_driver_has_environments_and_episodes_of_its_own() -> None:
+    found = ledger(run("ppo", ATARI, rllib__eval_in_driver=True, rllib__eval_duration=4))
+
+    assert held(found, "driver", "evaluate", "rollout.episodes") > 4 * 500 * 112_896
+    assert held(found, "driver", "update", "rollout.episodes") == 0
+    assert held(found, "driver", component="workers.simulator") > 0
+
+
+def test_whole_episodes_make_a_batch_as_large_as_a_round_of_all_environments() -> None:
+    sizes = {"rllib__num_env_runners": 8, "n_envs": 16, "episode_length": 200, "rllib__train_batch": 4000}
+    cut, whole = (ledger(run("ppo", CHEETAH, rllib__complete_episodes=flag, **sizes)) for flag in (False, True))
+
+    one = held(cut, "driver", component="learner.columns") // 4000
+    assert held(whole, "driver", component="learner.columns") == 25_600 * one
+    cut_store, whole_store = (held(each, "object-store", component="store.episodes") for each in (cut, whole))
+    assert whole_store == pytest.approx(25_600 / 4000 * cut_store, rel=0.01)
+
+
+def test_a_recurrent_module_keeps_its_state_by_step_and_fills_up_its_sequences() -> None:
+    plain = run("ppo", rllib__train_batch=4000)
+    recurrent = plain.having({"rllib.beside_bytes": 2080, "rllib.sequence": 20, "episode_length": 100}, "test")
+
+    assert (
+        held(ledger(recurrent), "env-runner", "collect", "rollout.episodes")
+        > held(ledger(plain), "env-runner", "collect", "rollout.episodes") + 4000 * 2000
+    )
+    assert (
+        held(ledger(recurrent), "driver", component="learner.columns")
+        == 110 * held(ledger(plain), "driver", component="learner.columns") // 100
+    )
+
+
+def test_a_batch_has_observations_as_the_module_sees_them_and_episodes_as_connectors_leave_them() -> None:
+    plain = run("ppo", rllib__train_batch=4000)
+    wide = ledger(plain.having({"rllib.seen_bytes": 2000}, "test"))
+    written = ledger(plain.having({"rllib.observation_bytes": 2000}, "test"))
+    seen, episodes = "learner.columns", "learner.episodes"
+
+    assert held(wide, "driver", component=seen) - held(ledger(plain), "driver", component=seen) == 4000 * (2000 - 16)
+    assert held(wide, "driver", component=episodes) == held(ledger(plain), "driver", component=episodes)
+    assert held(written, "driver", component=episodes) > 4000 * 2000
+
+
+def test_env_runners_with_a_part_of_a_gpu_have_a_context_on_it_each() -> None:
+    spec = run("ppo", rllib__num_env_runners=3, rllib__runner_gpus=0.1)
+    found = ledger(spec)
+
+    assert found.only(device="vram", process="env-runner", phase="update").nbytes > 3 * 500_000_000
+    assert found.only(process="env-runner", component="runner.parameters", device="ram").nbytes == 0
+    assert not found.only(device="vram", process="driver").entries  # the local one is on the CPU
+
+
+def test_environments_may_have_processes_of_their_own() -> None:
+    inside, outside = (ledger(run("ppo", n_envs=4, vec_env=kind)) for kind in ("dummy", "subproc"))
+
+    assert held(outside, "env-runner") - held(inside, "env-runner") == 2 * 4 * 23_000_000
+
+
+def test_a_network_that_could_not_be_tried_is_assumed_and_said() -> None:
+    network = {"rllib__parameters": 1000, "rllib__runner_parameters": 900, "rllib__target_parameters": 0}
+    spec = run("ppo", ({"type": "box", "shape": [50, 50, 3], "dtype": "float32"}, CARTPOLE[1]), **network)
+
+    assert spec.count("rllib.saved_bytes") == spec.count("rllib.value_bytes") == 8 * 4 * 7500
+    assert spec.origin("rllib.saved_bytes").startswith("not known")
+    told = spec.having({"rllib.untried": ("a forward pass of the module failed: ümlaut",)}, "test")
+    assert any("ümlaut" in note for note in find_adapter(told).notes(told))
 
 
 def test_several_agents_are_refused_in_a_sentence() -> None:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from rlmem.frameworks.base import Adapter, Refusal
+from rlmem.frameworks.rllib.algorithms import rehearsal
 from rlmem.frameworks.rllib.counts import ASYNC, counts
 from rlmem.frameworks.rllib.defaults import DEFAULTS, LATEST, ON_POLICY, resolve
-from rlmem.frameworks.rllib.runs import rehearsal
 from rlmem.spec import RunSpec
 
 __all__ = ["ADAPTER", "counts"]
@@ -34,6 +34,7 @@ def notes(spec: RunSpec) -> tuple[str, ...]:
         found.append(
             "PPO's value pass runs over the whole train batch with gradients on: it keeps a graph of train_batch samples."
         )
+    found += [f"{what}; its part of the plan is assumed" for what in spec.get("rllib.untried", ())]
     return tuple(found)
 
 

@@ -37,6 +37,8 @@ FILTERS: dict[int, tuple[tuple[int, int, int], ...]] = {
     42: ((16, 4, 2), (32, 4, 2), (256, 11, 1)),
     10: ((16, 5, 2), (32, 5, 2)),
 }
+#: Of what a forward pass keeps, against the observation, where nothing is known: the default convolutions keep 5 to 11 times as much.
+PASSED = 8
 #: Bytes of a value in a module.
 FLOAT = 4
 
@@ -57,6 +59,10 @@ def resolve(spec: RunSpec) -> RunSpec:
             "rllib.num_learners": 0,
             "rllib.num_aggregators": 0,
             "rllib.eval_env_runners": 0,
+            "rllib.eval_envs": spec.get("n_envs", 1),
+            "rllib.eval_duration": 10,
+            "rllib.eval_unit": "episodes",
+            "rllib.eval_in_driver": False,
             "rllib.in_flight": 1,
             "rllib.queue": 3 if algorithm in ASYNC else 0,
             "rllib.old_batches": 8 if algorithm == "appo" else 0,
@@ -69,8 +75,13 @@ def resolve(spec: RunSpec) -> RunSpec:
         raise SpecError("agents", "a multi-agent configuration; rlmem plans RLlib's single-agent ones so far")
     spec = spec.filled({"rllib.fragment": _fragment(spec)}, f"{origin}: auto")
     spec = spec.filled({"batch_size": spec.count("rllib.train_batch")}, "the whole train batch is one minibatch")
-    missing = [name for name in ("parameters", "runner_parameters", "saved_bytes") if f"rllib.{name}" not in spec]
-    return spec.filled(_sizes(spec), f"{origin}: the default networks") if missing else spec
+    missing = [name for name in ("parameters", "runner_parameters") if f"rllib.{name}" not in spec]
+    if missing:
+        spec = spec.filled(_sizes(spec), f"{origin}: the default networks")
+    # Of a network of the user's own that could not be tried.
+    passed = PASSED * FLOAT * module_floats(spec)
+    spec = spec.filled({"rllib.saved_bytes": passed}, f"not known: {PASSED} times the observation assumed")
+    return spec.filled({"rllib.value_bytes": spec.count("rllib.saved_bytes")}, "not known: as much as a training pass")
 
 
 def _fragment(spec: RunSpec) -> int:

@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from math import prod
 
 from rlmem.frameworks.rllib.counts import (
-    AGGREGATOR,
-    ASYNC,
     DRIVER,
     EVALUATION,
     LEARNER,
@@ -58,16 +56,19 @@ class ClusterRun(Rehearsal):
         action = sum(FLOAT * prod(leaf.shape) for leaf in actions)
         logits = sum(leaf.width for leaf in actions) * (2 if isinstance(spec.need("action"), Box) else 1)
         outputs = 0 if spec.text("algorithm") == "dqn" else FLOAT * (logits + 1)
-        self.beside = action + outputs + 8 + 8
+        beside = action + outputs + 8 + 8
+        # Connectors may write other observations into episodes, and a recurrent module its state.
+        raw = int(spec.get("rllib.observation_bytes", raw))
+        kept = raw + int(spec.get("rllib.beside_bytes", beside))
         self.raw = Quantity.of(raw, "observation bytes", origin)
-        self.row = Quantity.of(
-            raw + self.beside, "bytes of a step", f"observation, action, reward, module outputs; {origin}"
-        )
+        self.row = Quantity.of(kept, "bytes of a step", f"observation, action, reward, module outputs; {origin}")
         self.info = Quantity.of(
             int(spec.get("rllib.info_bytes", 64)), "bytes of a step's info", spec.origin("rllib.info_bytes")
         )
         self.seen = Quantity.of(
-            seen + self.beside, "bytes of a batch's row", f"observation as the module sees it, frames stacked; {origin}"
+            int(spec.get("rllib.seen_bytes", seen)) + beside,
+            "bytes of a batch's row",
+            f"observation as the module sees it, frames stacked; {origin}",
         )
 
     # ------------------------------------------------------------ helpers
@@ -80,6 +81,16 @@ class ClusterRun(Rehearsal):
     def learn(self, component: str, amount: Quantity, basis: str = "derived") -> Block:
         """A block of the learner, wherever it is, on its device."""
         return self.hold(self.home, component, amount, basis, device=self.device)
+
+    def on_gpu(self, role: str) -> bool:
+        """Whether the module of an EnvRunner is on a GPU: RLlib puts it there where a runner asks Ray for a part of one."""
+        return role in (RUNNER, EVALUATION) and float(self.spec.get("rllib.runner_gpus", 0)) > 0
+
+    def cuda(self, role: str) -> None:
+        """What CUDA takes of a GPU and of RAM before a process has put anything there."""
+        for name in ("context", "workspace"):
+            self.hold(role, f"runtime.cuda-{name}", self.constants.quantity(f"cuda.{name}"), "measured", device="vram")
+        self.constant(role, "runtime.cuda-host", "cuda.host-mlp")
 
     def constant(self, role: str, component: str, name: str) -> None:
         """A measured constant of every actor of a role."""
@@ -113,7 +124,7 @@ class ClusterRun(Rehearsal):
             if round_ == 0:
                 self.slack(self.tape.watched_at_most("update", self.device))
                 self.tape.free(*held)
-        if self.counts.get(EVALUATION):
+        if self.evaluates and (EVALUATION in self.counts or self.evaluates_here):
             with self.tape.phase("evaluate"):
                 self.evaluated()
         with self.tape.phase("checkpoint"):
@@ -142,19 +153,21 @@ class ClusterRun(Rehearsal):
         for role in (RUNNER, EVALUATION, DRIVER):
             if role in self.counts:
                 self.hold(role, "runner.module", module, "measured")
-                self.hold(role, "runner.parameters", values, "exact")
-        for role in (RUNNER, EVALUATION):
-            if role in self.counts:
-                self.environments(role)
-        if RUNNER not in self.counts:
-            self.environments(DRIVER)
+                on_gpu = self.on_gpu(role)
+                self.hold(role, "runner.parameters", values, "exact", device="vram" if on_gpu else "ram")
+                if on_gpu:
+                    self.cuda(role)
+        self.environments(RUNNER if RUNNER in self.counts else DRIVER, self.spec.q("n_envs"))
+        if self.evaluates_here:  # a second EnvRunner in the driver, with environments of its own
+            self.hold(DRIVER, "runner.evaluating", values, "exact")
+            self.environments(DRIVER, self.spec.q("rllib.eval_envs"))
+        if EVALUATION in self.counts:
+            self.environments(EVALUATION, self.spec.q("rllib.eval_envs"))
         if self.home == LEARNER:
             self.hold(LEARNER, "runner.module", module, "measured")
         trained, targets = self.spec.q("rllib.parameters"), self.spec.q("rllib.target_parameters")
         if self.device == "vram":
-            for name in ("context", "workspace"):
-                self.learn(f"runtime.cuda-{name}", self.constants.quantity(f"cuda.{name}"), "measured")
-            self.constant(self.home, "runtime.cuda-host", "cuda.host-mlp")
+            self.cuda(self.home)
         self.learn("learner.parameters", trained * FLOAT, "exact")
         if targets.value:
             self.learn("learner.targets", targets * FLOAT, "exact")
@@ -162,12 +175,13 @@ class ClusterRun(Rehearsal):
         self.hold(self.home, "runtime.optimizer", optimizer, "measured")
         self.build_stores()
 
-    def environments(self, role: str) -> None:
-        """Environments of one process, and the packages they bring."""
-        envs = self.spec.q("n_envs")
+    def environments(self, role: str, envs: Quantity) -> None:
+        """Environments of one EnvRunner, and the packages they bring; each may have a process of its own."""
         if "rllib.env_once_bytes" in self.spec:
             once = self.spec.q("rllib.env_once_bytes")
             self.hold(role, "workers.imports", once, "measured")
+        if self.spec.text("vec_env") == "subproc":
+            self.hold(role, "workers.processes", envs * self.constants.quantity("rllib.env-process"), "measured")
         if "env.bytes" in self.spec:
             each = Quantity.of(self.spec.get("env.bytes"), "env.bytes", self.spec.origin("env.bytes"))
             self.hold(role, "workers.simulator", (envs * each).between(0.5, 2.0, "measured once"), "measured")
@@ -199,13 +213,12 @@ class ClusterRun(Rehearsal):
 
     def collected(self) -> list[Block]:
         """Episodes in EnvRunners, and in the object store on their way."""
-        objects = self.constants.quantity("rllib.step-in-runner")
         held = []
-        for role in (RUNNER if RUNNER in self.counts else DRIVER, EVALUATION):
-            if role in self.counts:
-                held.append(self.hold(role, "rollout.episodes", self.request() * (self.row + self.info + objects)))
-                held.append(self.hold(role, "rollout.to-arrays", _least(self.episode(), self.request()) * self.raw))
-                held.append(self.hold(role, "rollout.ongoing", self.ongoing()))
+        home = RUNNER if RUNNER in self.counts else DRIVER
+        held += self.sampled(home, self.request())
+        held.append(self.hold(home, "rollout.ongoing", self.ongoing()))
+        if EVALUATION in self.counts and self.evaluates:
+            held += self.sampled(EVALUATION, self.evaluated_steps())
         weights = self.spec.q("rllib.runner_parameters") * FLOAT
         amount = (self.versions() * weights).between(0.3, 1.7, "when objects are let go")
         held.append(self.hold(STORE, "store.weights", amount))
@@ -214,6 +227,34 @@ class ClusterRun(Rehearsal):
             amount = (in_store * (self.row + self.info)).between(0.7, 1.5, "when objects are let go")
             held.append(self.hold(STORE, "store.episodes", amount))
         return held
+
+    def sampled(self, role: str, steps: Quantity) -> list[Block]:
+        """Episodes of so many steps in an EnvRunner, the last of which are made into arrays."""
+        objects = self.constants.quantity("rllib.step-in-runner")
+        return [
+            self.hold(role, "rollout.episodes", steps * (self.row + self.info + objects)),
+            self.hold(role, "rollout.to-arrays", _least(self.episode(), steps) * self.raw),
+        ]
+
+    @property
+    def evaluates(self) -> bool:
+        """Whether anything is ever evaluated: EnvRunners for it are started all the same."""
+        return self.spec.count("rllib.eval_duration") > 0
+
+    @property
+    def evaluates_here(self) -> bool:
+        """Whether the driver evaluates, which it does where no EnvRunner is there for it."""
+        return self.spec.flag("rllib.eval_in_driver") and EVALUATION not in self.counts
+
+    def evaluated_steps(self) -> Quantity:
+        """Steps an EnvRunner has at once when it evaluates: all episodes of its share, and those its other environments began."""
+        runners = max(1, self.counts.get(EVALUATION, 0))
+        share = -(-self.spec.count("rllib.eval_duration") // runners)
+        origin = self.spec.origin("rllib.eval_duration")
+        if self.spec.text("rllib.eval_unit") == "timesteps":
+            return Quantity.of(share, "steps of an evaluation", origin)
+        count = max(share, self.spec.count("rllib.eval_envs"))
+        return Quantity.of(count, "episodes of an evaluation, by EnvRunner", origin) * self.episode()
 
     def ongoing(self) -> Quantity:
         """Chunks of unfinished episodes: each ends with an observation of its own, the one before it, and the last again."""
@@ -255,6 +296,24 @@ class ClusterRun(Rehearsal):
         self.learn("learner.gradients", trained * FLOAT, "exact")
         self.learn("learner.optimizer", 2 * (trained * FLOAT), "exact")
 
+    def padded(self, batch: Quantity) -> Quantity:
+        """Rows that a recurrent module learns from: episodes are cut into sequences, and the last of each is filled up."""
+        if "rllib.sequence" not in self.spec:
+            return batch
+        steps, episode = self.spec.count("rllib.sequence"), self.episode()
+
+        def percent(length: int) -> int:
+            return 100 + 50 * steps // max(1, length)  # half a sequence an episode
+
+        rows = Quantity.of(
+            percent(episode.value),
+            "percent of the steps",
+            f"sequences of {steps:,} of an episode of {episode.value:,}",
+            low=100,
+            high=percent(min(episode.low, 50)),
+        )
+        return rows.percent_of(batch)
+
     def forward(self, batch: Quantity, field: str, component: str) -> Block:
         """A forward pass that keeps its graph: saved tensors without the input, which is counted as the batch."""
         saved = self.spec.count(field) if field in self.spec else 0
@@ -273,7 +332,9 @@ class ClusterRun(Rehearsal):
         raise NotImplementedError
 
     def evaluated(self) -> None:
-        """Evaluation's episodes are counted with its EnvRunners; nothing else is new."""
+        """Episodes of EnvRunners that evaluate are counted when others collect, which may be at the same time."""
+        if self.evaluates_here:
+            self.tape.free(*self.sampled(DRIVER, self.evaluated_steps()))
 
     def checkpoint(self) -> None:
         """Saving: one state at a time goes through a buffer."""
@@ -285,148 +346,5 @@ class ClusterRun(Rehearsal):
         self.runtime.slack(blocks, process=self.home)
 
 
-class Ppo(ClusterRun):
-    """Synchronous: a whole train batch of episodes, a value pass over all of it, shuffled minibatches."""
-
-    def stored_steps(self) -> Quantity:
-        """A train batch from remote EnvRunners; once more on the way to learner actors."""
-        batch = Quantity.of(self.replicas, "learners", self.spec.origin("rllib.num_learners")) * self.spec.q(
-            "rllib.train_batch"
-        )
-        times = (RUNNER in self.counts) + (self.learners > 0)
-        return times * batch if times else Quantity.literal(0)
-
-    def update(self) -> None:
-        """Copies of the train batch, the value pass, then a minibatch."""
-        batch, minibatch = self.spec.q("rllib.train_batch"), self.batch()
-        objects = self.constants.quantity("rllib.step-objects")
-        held = [
-            self.hold(self.home, "learner.episodes", batch * self.row),
-            self.hold(self.home, "learner.objects", batch * (objects + self.info), "measured"),
-            self.learn("learner.columns", batch * self.seen),
-        ]
-        if self.learners and RUNNER in self.counts:  # arrays stay in the store, Python objects do not
-            whole = Quantity.of(self.learners, "learners", "the configuration") * batch
-            amount = (4 * (whole * self.info)).between(
-                0.25, 2, "read from the store, and written to it again for the learners"
-            )
-            held.append(self.hold(DRIVER, "rollout.infos", amount))
-        stack = self.spec.get("frame_stack", 1)
-        if stack > 1:
-            self.tape.free(self.hold(self.home, "learner.stacked", batch * self.seen))
-        value = self.forward(batch, "rllib.value_bytes", "learner.value-pass")
-        self.backward(value)
-        self.tape.free(value)
-        shuffled = self.learn("learner.shuffled", batch * self.seen)
-        gathered = self.learn("batch.minibatch", minibatch * self.seen)
-        saved = self.forward(minibatch, "rllib.saved_bytes", "learner.activations")
-        self.backward(saved)
-        self.tape.free(gathered, saved, shuffled, *held)
-
-
-class Async(ClusterRun):
-    """IMPALA and APPO: requests in flight, batches queued for the learner, one batch learned from."""
-
-    def versions(self) -> int:
-        """The learner puts weights by itself; the state server and slow readers hold older ones."""
-        return 4
-
-    def stored_steps(self) -> Quantity:
-        """Results of requests, the pack being built, and packs the learners were sent: up to three each."""
-        batch = Quantity.of(self.replicas, "learners", self.spec.origin("rllib.num_learners")) * self.spec.q(
-            "rllib.train_batch"
-        )
-        packs = Quantity.of(2, "packs of episodes", "one being built, those sent to learners", low=1, high=4)
-        if AGGREGATOR in self.counts:
-            packs = packs + Quantity.of(1, "batches of aggregators", "finished, on their way", low=0, high=6)
-        return super().stored_steps() + packs * batch
-
-    def update(self) -> None:
-        """A batch as episodes and as columns, those that wait, and the pass."""
-        batch = self.spec.q("rllib.train_batch")
-        maker = AGGREGATOR if AGGREGATOR in self.counts else self.home
-        objects = self.constants.quantity("rllib.step-objects")
-        held = [
-            self.hold(maker, "learner.episodes", batch * self.row),
-            self.hold(maker, "learner.objects", batch * (objects + self.info), "measured"),
-        ]
-        if maker == AGGREGATOR:
-            held.append(self.hold(AGGREGATOR, "learner.columns", batch * self.seen))
-            held.append(self.hold(AGGREGATOR, "learner.parameters", self.spec.q("rllib.parameters") * FLOAT, "exact"))
-        else:
-            held.append(self.learn("learner.columns", (self.waiting() + 1) * (batch * self.seen)))
-        saved = self.forward(batch, "rllib.saved_bytes", "learner.activations")
-        self.backward(saved)
-        self.tape.free(saved, *held)
-
-    def waiting(self) -> Quantity:
-        """Batches in the learner's queue, or in APPO's circular buffer: a learner that keeps up holds few of them."""
-        kept = self.spec.count("rllib.old_batches")
-        if kept:
-            return Quantity.of(
-                -(-kept // 2), "batches kept to use again", self.spec.origin("rllib.old_batches"), low=1, high=kept + 1
-            )
-        queue = self.spec.count("rllib.queue")
-        return Quantity.of(min(1, queue), "batches waiting", self.spec.origin("rllib.queue"), low=0, high=queue + 1)
-
-
-class OffPolicy(ClusterRun):
-    """DQN and SAC: episodes in a replay buffer in the driver, small batches."""
-
-    def build_stores(self) -> None:
-        """Episodes as arrays, every observation once; objects around each step and each episode."""
-        rows = self.spec.q("buffer_size")
-        episodes = rows // self.episode()
-        observed = leaves(self.spec.need("observation"), "")
-        space = sum(prod(leaf.shape) * (2 * (leaf.nbytes // max(1, prod(leaf.shape))) + 2) for leaf in observed)
-        each = Quantity.of(space, "bytes of a copied space", "bounds and whether there are any") + self.raw
-        stores = {
-            "replay.steps": (rows * self.row, "exact"),
-            "replay.objects": (rows * (self.constants.quantity("rllib.replay-step") + self.info), "measured"),
-            "replay.episodes": (episodes * (each + self.constants.quantity("rllib.replay-episode")), "derived"),
-        }
-        if self.spec.get("replay.kind") == "prioritised":
-            slots = Quantity.of(1 << (rows.value - 1).bit_length(), "slots of the trees", "the next power of two")
-            self.hold(DRIVER, "replay.trees", slots * self.constants.quantity("rllib.tree-slot"), "measured")
-            stores["replay.priorities"] = (rows * self.constants.quantity("rllib.priority"), "measured")
-        self.replay_blocks = [
-            self.tape.alloc(name, amount, process=DRIVER, basis=basis, residency="reserved")
-            for name, (amount, basis) in stores.items()
-        ]
-
-    def stored_steps(self) -> Quantity:
-        """Results of the last requests, which the driver lets go late."""
-        late = Quantity.of(6, "requests not let go yet", "2 to 14 seen", low=1, high=16)
-        return super().stored_steps() * late if RUNNER in self.counts else Quantity.literal(0)
-
-    def slack(self, blocks: Iterable[Block]) -> None:
-        """Adding, sampling and evicting episodes step by step leaves holes, more than an update's tensors do."""
-        self.constant(DRIVER, "runtime.allocator", "rllib.churn")
-
-    def collected(self) -> list[Block]:
-        """The buffer fills sooner or later."""
-        self.tape.fill(*self.replay_blocks)
-        return super().collected()
-
-    def update(self) -> None:
-        """Sampled steps with their next observations, as columns and as tensors, then the pass."""
-        self.tape.settle(*self.replay_blocks)
-        batch = self.spec.q("rllib.train_batch")
-        held = [
-            self.hold(DRIVER, "learner.objects", batch * self.constants.quantity("rllib.sampled-step"), "measured"),
-            self.learn("batch.columns", 4 * (batch * self.seen)),
-        ]
-        saved = self.forward(batch, "rllib.saved_bytes", "learner.activations")
-        self.backward(saved)
-        self.tape.free(saved, *held)
-
-
 def _least(one: Quantity, other: Quantity) -> Quantity:
     return one if one.value <= other.value else other
-
-
-def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:
-    """The run of the configuration's algorithm."""
-    algorithm = spec.text("algorithm")
-    kind = Ppo if algorithm == "ppo" else Async if algorithm in ASYNC else OffPolicy
-    return kind(spec, constants)
