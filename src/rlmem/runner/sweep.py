@@ -128,11 +128,15 @@ class Sweep:
 
 
 def _identity(target: str) -> list[str]:
-    path = Path(target)
-    try:
-        return [str(path.absolute()), hashlib.sha256(path.read_bytes()).hexdigest()]
-    except (OSError, ValueError):  # not a file: a preset, a factory, an entry of a zoo
-        return [target, str(Path.cwd()) if ":" in target else ""]
+    """A target and what is in its file, where it has one: a script, a run file, ``make.py:factory``, ``rllib:config.py:name``."""
+    place, _, name = target.removeprefix("rllib:").rpartition(":")
+    for text, rest in ((target, ""), (place, name)):
+        try:
+            path = Path(text)
+            return [str(path.absolute()), rest, hashlib.sha256(path.read_bytes()).hexdigest()]
+        except (OSError, ValueError):
+            continue
+    return [target, str(Path.cwd()) if ":" in target else ""]  # a preset, an entry of a zoo, a module
 
 
 def parse_axes(texts: Sequence[str]) -> tuple[Axis, ...]:

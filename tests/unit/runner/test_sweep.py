@@ -206,6 +206,17 @@ def test_a_point_that_ran_out_is_tried_again_under_a_higher_cap(cap: int | None,
         assert fake.asked == ([3] if again else [])
 
 
+@pytest.mark.parametrize("target", ["rllib:{}:config", "{}:make"])
+def test_a_name_in_a_file_is_another_target_when_the_file_says_something_else(target: str, tmp_path: Path) -> None:
+    file = tmp_path / "größe.py"
+    file.write_text("a = 1")
+    base = sweep(AGENTS, target=target.format(file))
+    keys = {base.key, sweep(AGENTS, target=target.format(file) + "r").key}
+    file.write_text("a = 2")
+    keys.add(base.key)
+    assert len(keys) == 3
+
+
 def test_other_arguments_another_interpreter_or_an_edited_script_share_nothing(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text("a = 1")
