@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import ray
 from ray import tune
+from ray.air.execution._internal.actor_manager import RayActorManager
 from ray.tune.execution.tune_controller import TuneController
 from ray.tune.search.optuna import OptunaSearch
 
@@ -316,6 +317,32 @@ def test_where_the_controller_cannot_be_met_the_users_code_does_not_run_either(
     assert trial_outcome(result).kind == "pruned"
     assert result.metrics[PREDICTED] == 5300 * MB
     assert not (tmp_path / "huge").exists()
+
+
+def test_where_the_controller_cannot_be_met_a_trial_without_a_plan_fails_as_such(
+    fit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrapped = trainable_with_memory(allocate, need)
+    monkeypatch.setattr(TuneController, "add_trial", TuneController.add_trial.__wrapped__)
+    (result,) = fit(wrapped, {"case": "unknown", "mb": 20, "folder": str(tmp_path)})
+    outcome = trial_outcome(result)
+    assert (outcome.kind, result.error is not None) == ("not-planned", True)
+    assert "need raised KeyError: 'no such environment'" in outcome.line
+    assert not outcome.line.startswith("rlmem.")
+    assert not (tmp_path / "unknown").exists()
+
+
+def test_a_controller_of_another_kind_is_left_alone_and_told_once(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert hooks.join()  # now there is something to take away
+    monkeypatch.delattr(TuneController, hooks._MARK)
+    monkeypatch.delattr(TuneController, "add_trial")
+    before = RayActorManager._actor_task_failed
+    hooks._warn.cache_clear()
+    assert (hooks.join(), hooks.join()) == (False, False)
+    assert RayActorManager._actor_task_failed is before
+    assert len([record for record in caplog.records if "cannot be extended in Ray" in record.message]) == 1
 
 
 def test_a_search_in_which_nothing_fits_ends(fit: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

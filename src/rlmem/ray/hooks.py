@@ -18,9 +18,10 @@ import logging
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
+import ray
 from ray.exceptions import OutOfMemoryError, RayActorError
 from ray.tune.error import TuneError
 from ray.tune.execution.placement_groups import resource_dict_to_pg_factory
@@ -56,20 +57,34 @@ class NotPlannedError(TuneError):
 
 
 def join() -> bool:
-    """Extend Tune's controller, once; ``False`` where this Ray has none of the kind."""
+    """Extend Tune's controller, once; ``False``, with a line of the log, where this Ray has none of the kind."""
     try:
         from ray.air.execution._internal.actor_manager import RayActorManager
         from ray.tune.execution.tune_controller import TuneController
 
         if hasattr(TuneController, _MARK):
             return True
-        for name in ("_actor_task_failed", "_actor_start_failed"):
-            setattr(RayActorManager, name, _told_apart(getattr(RayActorManager, name)))
-        TuneController.add_trial = _refusing(TuneController.add_trial)
-        setattr(TuneController, _MARK, True)
-    except (ImportError, AttributeError):
+        failed = {name: getattr(RayActorManager, name) for name in ("_actor_task_failed", "_actor_start_failed")}
+        add_trial = TuneController.add_trial
+    except (ImportError, AttributeError) as error:
+        _warn(str(error))
         return False
+    for name, method in failed.items():
+        setattr(RayActorManager, name, _told_apart(method))
+    TuneController.add_trial = _refusing(add_trial)
+    setattr(TuneController, _MARK, True)
     return True
+
+
+@cache
+def _warn(why: str) -> None:
+    """Once a process."""
+    _LOG.warning(
+        "Tune's controller cannot be extended in Ray %s (%s): trials that cannot fit start with next to nothing and end "
+        "without calling your code, and one killed by the memory monitor may end the experiment",
+        ray.__version__,
+        why,
+    )
 
 
 def _refusing(add_trial: Any) -> Any:

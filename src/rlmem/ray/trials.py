@@ -140,6 +140,10 @@ def _watched(base: Any, sizing: Any, interval_s: float) -> Any:
         def step(self) -> dict[str, Any]:
             """The trial's own result, and its memory."""
             memory = self._memory
+            if memory.problem is not None:  # only where Tune's controller could not be met
+                from rlmem.ray.hooks import NotPlannedError
+
+                raise NotPlannedError(memory.problem)
             if memory.refusal is not None:
                 return {**memory.metrics(), PRUNED: True, REASON: memory.refusal, "done": True}
             result = super().step()
@@ -175,7 +179,9 @@ class TrialMemory:
     def begin(self, resources: Any) -> None:
         """Forget what was; ``resources`` is what the trial asked for, if it was asked for by :mod:`rlmem.ray.requests`."""
         self._foretold = dict(getattr(resources, "metrics", {}))
-        self.refusal: str | None = getattr(resources, "refusal", None) or getattr(resources, "problem", None)
+        self.problem: str | None = getattr(resources, "problem", None)
+        #: Why the user's code is not called.
+        self.refusal: str | None = getattr(resources, "refusal", None) or self.problem
         self._result: dict[str, Any] | None = None
         self._told = self._reports = 0
         if self._peak.is_watching:
@@ -289,7 +295,7 @@ def trial_outcome(result: Any) -> Outcome:
     need_ray()
     from ray.exceptions import OutOfMemoryError, RayActorError
 
-    from rlmem.ray.hooks import KilledForMemoryError
+    from rlmem.ray.hooks import KilledForMemoryError, NotPlannedError
 
     metrics, error = result.metrics or {}, result.error
     reason, text = metrics.get(REASON), " ".join(_COLOURS.sub("", str(error)).split())
@@ -303,4 +309,6 @@ def trial_outcome(result: Any) -> Outcome:
         return Outcome(kind="crashed", line=text[:400])
     # Of a traceback, the last line says what it was.
     lines = [line.strip() for line in _COLOURS.sub("", str(error)).splitlines() if line.strip()]
+    if lines and NotPlannedError.__name__ in lines[-1]:
+        return Outcome(kind="not-planned", line=lines[-1].partition(f"{NotPlannedError.__name__}: ")[2])
     return Outcome(kind="failed", line=lines[-1][:400] if lines else type(error).__name__)
