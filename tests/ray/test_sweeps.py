@@ -84,8 +84,12 @@ def test_a_killed_keeper_takes_what_it_measured_with_it_and_the_point_is_measure
     process = command(*sweep(gate, [33], *on(nodes)), data=tmp_path)
     held = gate.held(33)
     (keeper,) = (each for each in psutil.Process(held).parents() if "rlmem.ray.keeper" in " ".join(each.cmdline()))
+    folder = Path(keeper.environ()["TMPDIR"])
+    assert list(tmp_path.glob("g.*")) and list(folder.glob("rlmem-job-*"))
     keeper.kill()
     until(lambda: is_gone(held), "the end of what the keeper had started")
+    until(lambda: not folder.exists(), "the end of what it worked in")
+    assert not list(tmp_path.glob("g.*"))  # its worker has put back what it could not
     gate.release()
     code, out, _ = ended(process)
     row = rows(out)[33]
@@ -103,7 +107,7 @@ def test_a_killed_point_and_one_that_fits_no_node_are_rows_and_the_others_run(
     found = rows(out)
     assert [row["status"] for row in found.values()] == ["killed", "ok", "failed"]
     assert found[4096]["note"].startswith("not started: needs 4.")
-    assert " by the plan, and the largest node, " in found[4096]["note"]
+    assert " by the plan, 160 MiB for Ray's worker beside it), and the largest node, " in found[4096]["note"]
     assert found[4096]["predicted"]["expected"] > 4 * GIB
     assert [len(gate.pids(size)) for size in (32, 48, 4096)] == [2, 2, 1]  # a dry run each, then the point
     assert code == 1 and "Traceback" not in err

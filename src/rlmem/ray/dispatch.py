@@ -240,7 +240,7 @@ class Dispatch:
             yield attempt.ended(fault=Fault(status="failed", note=said["error"]))
         else:
             where = f" on {attempt.node.name}" if attempt.node else ""
-            note = f"the process that measured it was killed{where}"
+            note = "; ".join((f"the process that measured it was killed{where}", *said.get("failures", ())))
             yield from self._lost(attempt, Fault(status="killed", note=note, again=True))
 
     def _lost(self, attempt: _Try, fault: Fault) -> Generator[Ended, None, None]:

@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import threading
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
@@ -41,9 +42,13 @@ def main() -> None:
     # Nobody else may read what is asked, or write into the answer.
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    body = _read(asked)
-    threading.Thread(target=_watch, args=(asked,), name="rlmem-keeper", daemon=True).start()
-    said = pickle.dumps(_done(body))
+    try:
+        body = _read(asked)
+        threading.Thread(target=_watch, args=(asked,), name="rlmem-keeper", daemon=True).start()
+        said = pickle.dumps(_done(body))
+    finally:
+        with suppress(OSError):  # not empty: there is a copy of a file in it that could not be put back
+            os.rmdir(os.environ["TMPDIR"])  # made for this keeper by its worker, which may be gone
     with os.fdopen(answer, "wb") as stream:
         stream.write(LENGTH.pack(len(said)) + said)
 

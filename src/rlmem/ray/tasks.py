@@ -9,10 +9,13 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 from rlmem.ray import keeper
+from rlmem.runner.child import remove_folder
 from rlmem.runner.tree import Tree
+from rlmem.trace.undo import undo
 from rlmem.version import __version__
 
 #: What Ray puts into a worker's environment beside RAY_*: threads by the CPUs a task asked for, a debugger, a flag of setproctitle.
@@ -65,16 +68,16 @@ def told(asked: Request) -> Iterator[Any]:
 
 
 def work(asked: Request) -> dict[str, Any]:
-    """The answer of a keeper; empty when it went away without one."""
+    """The answer of a keeper; none when it went away without one, and then what could not be put back."""
     if asked["rlmem"] != __version__:
         text = f"rlmem {__version__} is installed on this node, and {asked['rlmem']} asks; install the same everywhere"
         return {"error": text}
-    mark = uuid.uuid4().hex
+    mark, folder = uuid.uuid4().hex, tempfile.mkdtemp(prefix="rlmem-")
     process = subprocess.Popen(
         keeper.command(),
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
-        env={**environment(os.environ, asked["environment"]), KEEPER_VARIABLE: mark},
+        env={**environment(os.environ, asked["environment"]), KEEPER_VARIABLE: mark, "TMPDIR": folder},
         cwd=tempfile.gettempdir(),
         start_new_session=True,
     )
@@ -88,6 +91,17 @@ def work(asked: Request) -> dict[str, Any]:
     size = keeper.LENGTH.size
     if len(data) < size or len(data) != size + keeper.LENGTH.unpack_from(data)[0]:
         Tree(None, mark, variable=KEEPER_VARIABLE).end()  # it was killed, and what it ran was not
-        return {}
+        return {"failures": put_back(Path(folder))}
     answer: dict[str, Any] = pickle.loads(data[size:])
     return answer
+
+
+def put_back(folder: Path) -> tuple[str, ...]:
+    """What a killed keeper does not do any more: changed files are as before, and what it worked in is gone.
+
+    Where a file could not be put back, that is said, and the folder stays: it holds the only copy.
+    """
+    failures = tuple(line for journal in sorted(folder.glob("rlmem-job-*/journal.jsonl")) for line in undo(journal))
+    if not failures:
+        remove_folder(str(folder))
+    return failures
