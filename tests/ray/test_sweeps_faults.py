@@ -57,6 +57,22 @@ def test_a_kill_by_the_memory_monitor_is_told_from_a_crash(
 
 
 @pytest.mark.long
+@pytest.mark.parametrize(("words", "seen"), [((), ""), (("--set", "device=cuda"), "0")])
+def test_a_point_sees_the_gpu_that_it_asked_for_and_no_other(
+    own_cluster: Callable[..., Any], gate: Gate, tmp_path: Path, words: tuple[str, ...], seen: str
+) -> None:
+    """A GPU that only Ray knows of: what a loop without torch would do with it nobody can tell, but --set can."""
+    gate.hold(32)
+    with own_cluster(num_cpus=1, num_gpus=1, memory=2 * GIB, **STORE) as made:
+        run = sweep(gate, [32], *words, "--on", "ray", "--address", made.address)
+        process = command(*run, data=tmp_path)
+        held = psutil.Process(gate.held(32)).environ()
+        gate.release()
+        code, out, _ = ended(process)
+    assert (code, rows(out)[32]["status"], held["CUDA_VISIBLE_DEVICES"]) == (0, "ok", seen)
+
+
+@pytest.mark.long
 def test_a_full_object_store_that_spills_loses_no_point(
     own_cluster: Callable[..., Any], gate: Gate, tmp_path: Path
 ) -> None:
