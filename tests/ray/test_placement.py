@@ -165,13 +165,26 @@ local = (
 dqn = DQNConfig().environment("CartPole-v1").env_runners(num_env_runners=2).learners(num_learners=0, num_gpus_per_learner=1)
 # An evaluation that never happens has EnvRunners too.
 sac = SACConfig().environment("Pendulum-v1").env_runners(num_env_runners=0).evaluation(evaluation_num_env_runners=3)
+named = (
+    PPOConfig().environment("CartPole-v1")
+    .env_runners(num_env_runners=2, custom_resources_per_env_runner={"sim": 1, "licence": 0.5})
+    .learners(num_learners=1, custom_resources_per_learner={"fast": 1})
+    .evaluation(evaluation_interval=1, evaluation_num_env_runners=1)
+    .resources(custom_resources_for_main_process={"head": 1}, placement_strategy="STRICT_SPREAD")
+)
+local_named = (
+    PPOConfig().environment("CartPole-v1")
+    .env_runners(num_env_runners=1, custom_resources_per_env_runner={"sim": 1})
+    .learners(num_learners=0, custom_resources_per_learner={"fast": 1})
+    .resources(custom_resources_for_main_process={"head": 1}, placement_strategy="SPREAD")
+)
 """
 
 
-LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("ppo", "impala", "local", "dqn", "sac")]
+LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("ppo", "impala", "local", "dqn", "sac", "local_named")]
 
 
-@pytest.mark.parametrize("name", ["appo", *LONG])
+@pytest.mark.parametrize("name", ["appo", "named", *LONG])
 def test_bundles_are_those_of_rllibs_own_request_with_memory(tmp_path: Path, name: str) -> None:
     file = tmp_path / "configs.py"
     file.write_text(CONFIGS)
@@ -213,6 +226,41 @@ def test_rllib_trains_inside_the_placement_group_of_its_plan(nodes: Any, tmp_pat
     (result,) = tuner.fit()
     assert result.error is None
     assert result.metrics["training_iteration"] == 1
+
+
+def test_custom_resources_are_options_of_an_actor_and_bundles_start_only_where_they_are(nodes: Any) -> None:
+    spec = rllib(
+        device="cpu",
+        **{
+            "rllib.num_env_runners": 2,
+            "rllib.num_learners": 0,
+            "rllib.runner_resources": ("sim=1",),
+            "rllib.placement_strategy": "strict_spread",
+        },
+    )
+    assert resources_for(spec, role="env-runner")["resources"] == {"sim": 1}
+    assert "resources" not in resources_for(spec)
+    with pytest.raises(AnalysisError, match="env-runner needs 1 of sim, the nearest node has 0"):
+        placement_group_for(spec, nodes_of(ray))
+    added = [nodes.add_node(num_cpus=1, memory=2 * GIB, resources={"sim": 1})]
+    try:
+        assert [dict(group.resources or ()) for group in nodes_of(ray) if group.cpus == 1] == [{"sim": 1}]
+        with pytest.raises(AnalysisError, match="1 × env-runner find no place, for want of nodes that differ"):
+            placement_group_for(spec, nodes_of(ray))
+        added.append(nodes.add_node(num_cpus=1, memory=2 * GIB, resources={"sim": 1}))
+        factory = placement_group_for(spec, nodes_of(ray))
+        assert (factory.strategy, [bundle.get("sim") for bundle in factory.bundles]) == ("STRICT_SPREAD", [None, 1, 1])
+        group = factory.to_placement_group()
+        try:
+            places = list(ready(group)["bundles_to_node_id"].values())
+            assert len(set(places)) == 3
+            with_sim = {node["NodeID"] for node in ray.nodes() if node["Alive"] and node["Resources"].get("sim")}
+            assert set(places[1:]) == with_sim
+        finally:
+            remove_placement_group(group)
+    finally:
+        for node in added:
+            nodes.remove_node(node, allow_graceful=True)
 
 
 def test_a_gpu_that_nobody_knows_is_taken_whole() -> None:

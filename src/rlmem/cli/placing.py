@@ -143,7 +143,7 @@ def judged_by_nodes(document: dict[str, Any], placement: dict[str, Any]) -> int:
 
 def shown_node(packing: Packing) -> NodeGroup:
     """The node that a run in one place is shown against: of those that hold it one that holds most of its trials, else the nearest."""
-    from rlmem.cluster.answers import lacks
+    from rlmem.cluster.lacking import lacks
 
     if not packing.trials:
         return packing.groups[lacks(packing)[0].group]

@@ -7,9 +7,12 @@ bundle, ``trial``: its whole tree of processes.
 
 from __future__ import annotations
 
+from math import inf
+
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.room import Terms, frame_of
-from rlmem.cluster.workload import Need, Workload
+from rlmem.cluster.workload import PACK, Need, Workload
+from rlmem.errors import SpecError
 from rlmem.frameworks.rllib.counts import AGGREGATOR, DRIVER, EVALUATION, LEARNER, RAY, RUNNER, SERVER, STORE, counts
 from rlmem.ledger import Entry
 from rlmem.model.constants import Constants
@@ -26,6 +29,16 @@ _BUNDLES = (
     (EVALUATION, (EVALUATION,)),
     (LEARNER, (LEARNER, AGGREGATOR)),
 )
+
+#: Where the custom resources of a bundle are described. Runners that evaluate have those of the others, as RLlib has it unless its
+#: ``evaluation_config`` says otherwise.
+_RESOURCES = {
+    DRIVER: "rllib.driver_resources",
+    RUNNER: "rllib.runner_resources",
+    EVALUATION: "rllib.runner_resources",
+    LEARNER: "rllib.learner_resources",
+}
+_NOT_CUSTOM = frozenset(["CPU", "GPU", "memory", "object_store_memory"])
 
 
 def process_counts(spec: RunSpec) -> dict[str, int]:
@@ -70,7 +83,8 @@ def room_of(group: NodeGroup, terms: Terms, constants: Constants | None = None) 
     known = constants or Constants()
     paid = sum(known.quantity(name).high for name in ("ray.daemons", "ray.binaries"))
     empty = Workload(name="", needs=(Need(role=TRIAL, ram_bytes=0),), node_bytes=paid)
-    over = frame_of(group, empty, terms).over(0, 0, 0)
+    frame = frame_of(group, empty, terms)
+    over = frame.over(0, 0, frame.empty.units)
     free = -max(over["ram"], over.get("memory", over["ram"]))
     ram = int(free / (1 + terms.margin)) - known.quantity("ray.idle-worker").high
     return max(0, ram), None if group.vram_bytes is None else int(group.vram_bytes / (1 + terms.margin))
@@ -96,6 +110,7 @@ def _rllib(plan: Plan) -> Workload:
         needs=tuple(needs),
         node_bytes=_held(plan, "ram", RAY)[1],
         store_bytes=_held(plan, "ram", STORE)[1],
+        strategy=str(plan.spec.get("rllib.placement_strategy", PACK)).upper(),
     )
 
 
@@ -116,6 +131,7 @@ def _need(plan: Plan, bundle: str, roles: tuple[str, ...], number: dict[str, int
         asked_gpu=asked,
         least_gpu=0.0 if vram else asked,  # nobody knows what it holds there
         cpus=_cpus(plan.spec, bundle, number, on_gpu=vram > 0),
+        resources=_customs(plan.spec, bundle),
     )
 
 
@@ -138,6 +154,27 @@ def _gpu(spec: RunSpec, bundle: str, number: dict[str, int]) -> float:
         return float(spec.get("rllib.runner_gpus", 0))
     learns = bundle == LEARNER or (bundle == DRIVER and LEARNER not in number)
     return float(spec.get("rllib.learner_gpus", 0)) if learns else 0.0
+
+
+def _customs(spec: RunSpec, bundle: str) -> tuple[tuple[str, float], ...]:
+    """Custom resources that the process of a bundle asks for; RLlib's driver that learns asks for none of a learner's."""
+    field = _RESOURCES.get(bundle)
+    return tuple(_custom(text, field) for text in spec.get(field, ()) or ()) if field else ()
+
+
+def _custom(text: str, field: str) -> tuple[str, float]:
+    name, sign, amount = text.rpartition("=")
+    try:
+        number = float(amount)
+    except ValueError:
+        number = 0.0
+    if not sign or not name.strip() or not 0 < number < inf:
+        raise SpecError(field, f"{text!r}: write it as name=amount, such as sim=1")
+    if name.strip() in _NOT_CUSTOM:
+        raise SpecError(
+            field, f"{text!r}: {name.strip()} is no custom resource; cores and GPUs have fields of their own"
+        )
+    return name.strip(), number
 
 
 def _held(plan: Plan, device: str, process: str) -> tuple[int, int]:

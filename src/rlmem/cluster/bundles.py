@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
 from rlmem.cluster.nodes import NodeGroup
-from rlmem.cluster.packing import pack, trials_on
-from rlmem.cluster.room import Room, Terms, frame_of
-from rlmem.cluster.workload import Need, Workload
+from rlmem.cluster.packing import pack
+from rlmem.cluster.room import Terms
+from rlmem.cluster.workload import PACK, Need, Workload
 
+#: What has a field of its own; anything else in a bundle is a custom resource.
+_OWN = frozenset(["CPU", "GPU", "memory"])
 #: Every number is as it will be asked for.
 _AS_ASKED = Terms(margin=0.0)
 
@@ -20,23 +22,20 @@ def find_place(
     workload: Workload,
     terms: Terms,
     *,
-    strategy: str = "PACK",
+    strategy: str = PACK,
 ) -> bool:
     """Whether empty nodes have room for one trial of these bundles, its process first, with what a node pays for the workload.
 
-    Of a bundle with several GPUs the first one counts. That nodes must differ (``STRICT_SPREAD``) is not looked at.
+    Of a bundle with several GPUs the first one counts.
     """
-    nodes = tuple(groups)
     asked = Workload(
         name=workload.name,
         needs=tuple(_needs(bundles)),
         node_bytes=terms.with_margin(workload.node_bytes),
         store_bytes=terms.with_margin(workload.store_bytes) if len(bundles) > 1 else 0,
+        strategy=strategy,
     )
-    if strategy == "STRICT_PACK":
-        frames = [frame_of(group, asked, _AS_ASKED) for group in nodes]
-        return any(trials_on(frame, Room(shares=frame.shares), 1) for frame in frames)
-    return bool(pack(asked, nodes, _AS_ASKED, trials=1).trials)
+    return bool(pack(asked, groups, _AS_ASKED, trials=1).trials)
 
 
 def _needs(bundles: Sequence[Mapping[str, float]]) -> Iterable[Need]:
@@ -57,4 +56,5 @@ def _need(role: str, bundle: Mapping[str, float], count: int) -> Need:
         ram_bytes=ceil(bundle.get("memory", 0)),
         least_gpu=min(1.0, bundle.get("GPU", 0.0)),
         cpus=bundle.get("CPU", 0.0),
+        resources=tuple((name, amount) for name, amount in bundle.items() if name not in _OWN),
     )

@@ -49,6 +49,8 @@ class NodeGroup:
     memory_bytes: int | None = None
     #: The size of a running object store; ``None`` when that is still to be decided.
     store_bytes: int | None = None
+    #: Custom resources that a running node was started with; ``None`` when nobody said: they then limit nothing.
+    resources: tuple[tuple[str, float], ...] | None = None
 
 
 def parse_nodes(text: str) -> tuple[NodeGroup, ...]:

@@ -20,8 +20,17 @@ SPILL_SHARE = 0.8
 SMALLEST_STORE = 75 * MIB
 #: What is left free of everything, unless asked otherwise.
 MARGIN = 0.10
-#: What can be short on a node, in the order in which people ask. ``memory`` is what Ray was told to admit.
+#: What can be short on a node, in the order in which people ask. ``memory`` is what Ray was told to admit; custom resources come after.
 RESOURCES = ("ram", "vram", "store", "memory", "cpus")
+#: Before the name of a custom resource, where it stands beside those.
+CUSTOM = "resource "
+#: How Ray begins the custom resource that each node has for itself; which node has which is not looked at.
+ADDRESS = "node:"
+
+
+def rank(resource: str) -> int:
+    """Where a resource stands in that order."""
+    return RESOURCES.index(resource) if resource in RESOURCES else len(RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +62,8 @@ class Ask:
     role: str
     count: int
     memory_bytes: int
-    #: In ten thousandths of a core.
-    cpus: int
+    #: Cores, then custom resources in the order of the frame, in ten thousandths of one.
+    units: tuple[int, ...]
     #: In ten thousandths of one GPU; a share never spans GPUs, so over ``SHARES`` it fits none.
     share: int
     #: With the margin, where a GPU is shared out by bytes.
@@ -74,13 +83,15 @@ class Frame:
     #: Whether objects pass through a store at all.
     stores: bool
     asks: tuple[Ask, ...]
+    #: What is counted out by Ray, and what a node has of it: cores and custom resources; ``None`` limits nothing.
+    units: tuple[tuple[str, int | None], ...]
     #: In flight where the driver is, for every trial.
     home_bytes: int
 
     @property
-    def shares(self) -> tuple[int, ...]:
-        """What is taken of each GPU before anything is placed: nothing."""
-        return (0,) * self.group.gpus
+    def empty(self) -> Room:
+        """A node of which nothing is taken."""
+        return Room(units=(0,) * len(self.units), shares=(0,) * self.group.gpus)
 
     def ram_bytes(self, room: Room) -> int:
         """All that a node has in use."""
@@ -95,7 +106,7 @@ class Frame:
             return self.group.store_bytes
         return self.terms.store_bytes(flight_bytes) if self.stores else 0
 
-    def over(self, memory_bytes: int, flight_bytes: int, cpus: int) -> dict[str, int]:
+    def over(self, memory_bytes: int, flight_bytes: int, units: tuple[int, ...]) -> dict[str, int]:
         """By how much that would overcommit a node; 0 and less is room. Bytes, and ten thousandths of a core."""
         ram = memory_bytes + self.node_bytes + self._store(flight_bytes)
         over = {"ram": ram - self.terms.usable_bytes(self.group)}
@@ -103,24 +114,24 @@ class Frame:
             over["store"] = self.terms.store_bytes(flight_bytes) - self.group.store_bytes
         if self.group.memory_bytes is not None:
             over["memory"] = memory_bytes - self.group.memory_bytes
-        if self.group.cpus is not None:
-            over["cpus"] = cpus - int(self.group.cpus * SHARES)
+        over |= {name: asked - has for (name, has), asked in zip(self.units, units, strict=True) if has is not None}
         return over
 
-    def holds(self, memory_bytes: int, flight_bytes: int, cpus: int) -> bool:
+    def holds(self, memory_bytes: int, flight_bytes: int, units: tuple[int, ...]) -> bool:
         """Whether a node has all of that."""
-        return max(self.over(memory_bytes, flight_bytes, cpus).values()) <= 0
+        return max(self.over(memory_bytes, flight_bytes, units).values()) <= 0
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
     """What a node holds."""
 
+    #: Taken of cores and custom resources.
+    units: tuple[int, ...]
+    #: Taken of each GPU.
+    shares: tuple[int, ...]
     memory_bytes: int = 0
     flight_bytes: int = 0
-    cpus: int = 0
-    #: Taken of each GPU.
-    shares: tuple[int, ...] = ()
     #: Bundles by role, in the workload's order.
     bundles: tuple[tuple[str, int], ...] = ()
     #: Trials whose driver is here.
@@ -132,18 +143,30 @@ def frame_of(group: NodeGroup, workload: Workload, terms: Terms) -> Frame:
     others = sum(need.count for need in workload.needs) - 1
     # Whoever is not the driver puts an equal part of what is in flight into the store of its own node.
     flight = -(-workload.store_bytes // others) if others else 0
-    asks = tuple(_ask(need, group, terms, flight) for need in workload.needs)
+    customs = tuple(sorted({name for need in workload.needs for name, _ in need.resources}))
+    asks = tuple(_ask(need, group, terms, flight, customs) for need in workload.needs)
     return Frame(
         group=group,
         terms=terms,
         node_bytes=terms.with_margin(workload.node_bytes),
         stores=bool(workload.store_bytes or workload.node_bytes),
         asks=asks,
+        units=_units(group, customs),
         home_bytes=workload.store_bytes,
     )
 
 
-def _ask(need: Need, group: NodeGroup, terms: Terms, flight: int) -> Ask:
+def _units(group: NodeGroup, customs: tuple[str, ...]) -> tuple[tuple[str, int | None], ...]:
+    """What a node has to count out: cores, and of every custom resource; none of one that it was not started with."""
+    found: list[tuple[str, int | None]] = [("cpus", None if group.cpus is None else int(group.cpus * SHARES))]
+    known = None if group.resources is None else dict(group.resources)
+    for name in customs:
+        limits = known is not None and not name.startswith(ADDRESS)
+        found.append((CUSTOM + name, int((known or {}).get(name, 0) * SHARES) if limits else None))
+    return tuple(found)
+
+
+def _ask(need: Need, group: NodeGroup, terms: Terms, flight: int, customs: tuple[str, ...]) -> Ask:
     vram = terms.with_margin(need.vram_bytes)
     share = gpu_share(vram, group)
     if 0 < share <= SHARES:  # beside others a cache counts; alone on a GPU it gives way
@@ -155,11 +178,16 @@ def _ask(need: Need, group: NodeGroup, terms: Terms, flight: int) -> Ask:
         role=need.role,
         count=need.count,
         memory_bytes=memory + vram if group.unified else memory,
-        cpus=ceil(need.cpus * SHARES),
+        units=tuple(ceil(amount * SHARES) for amount in (need.cpus, *_amounts(need, customs))),
         share=share,
         vram_bytes=0 if group.unified else vram,
         flight_bytes=flight,
     )
+
+
+def _amounts(need: Need, customs: tuple[str, ...]) -> tuple[float, ...]:
+    asked = dict(need.resources)
+    return tuple(asked.get(name, 0.0) for name in customs)
 
 
 def gpu_share(vram_bytes: int, group: NodeGroup) -> int:
@@ -188,7 +216,7 @@ def placed(room: Room, ask: Ask, count: int, *, home: bool) -> Room:
     return Room(
         memory_bytes=room.memory_bytes + count * ask.memory_bytes,
         flight_bytes=room.flight_bytes + (0 if home else count * ask.flight_bytes),
-        cpus=room.cpus + count * ask.cpus,
+        units=added(room.units, ask.units, count),
         shares=tuple(shares),
         bundles=tuple(sorted({**dict(room.bundles), ask.role: dict(room.bundles).get(ask.role, 0) + count}.items())),
         homes=room.homes,
@@ -205,10 +233,15 @@ def most(frame: Frame, room: Room, ask: Ask, at_most: int, *, home: bool) -> int
         return frame.holds(
             room.memory_bytes + count * ask.memory_bytes,
             room.flight_bytes + count * flight,
-            room.cpus + count * ask.cpus,
+            added(room.units, ask.units, count),
         )
 
     return largest(holds, at_most)
+
+
+def added(taken: tuple[int, ...], more: tuple[int, ...], count: int = 1) -> tuple[int, ...]:
+    """Units with so many times more of them taken."""
+    return tuple(one + count * other for one, other in zip(taken, more, strict=True))
 
 
 def largest(holds: Callable[[int], bool], at_most: int) -> int:

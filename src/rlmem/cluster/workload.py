@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: How Ray may place the bundles of one trial (``ray.util.placement_group``, 2.60). PACK and SPREAD are wishes, the strict ones are not.
+STRATEGIES = PACK, SPREAD, STRICT_PACK, STRICT_SPREAD = ("PACK", "SPREAD", "STRICT_PACK", "STRICT_SPREAD")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Need:
@@ -25,6 +28,8 @@ class Need:
     #: What a bundle takes of a GPU at least, whatever its bytes.
     least_gpu: float = 0.0
     cpus: float = 1.0
+    #: Custom resources of Ray's that it asks for, by name.
+    resources: tuple[tuple[str, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +42,13 @@ class Workload:
     node_bytes: int = 0
     #: Bytes in flight in object stores over all nodes together, upper bound.
     store_bytes: int = 0
+    #: One of ``STRATEGIES``.
+    strategy: str = PACK
+
+    @property
+    def bundles(self) -> int:
+        """How many bundles there are."""
+        return sum(need.count for need in self.needs)
 
     @property
     def ram_bytes(self) -> int:

@@ -8,12 +8,12 @@ from dataclasses import replace
 from os import PathLike, fspath
 from typing import Any
 
-from rlmem.cluster.answers import lacks
 from rlmem.cluster.asking import workload_of
 from rlmem.cluster.bundles import find_place
+from rlmem.cluster.lacking import NODES, lacks
 from rlmem.cluster.nodes import EXAMPLE, NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
-from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
+from rlmem.cluster.room import CUSTOM, MARGIN, SHARES, Terms, frame_of
 from rlmem.cluster.workload import Workload
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import MACHINES
@@ -38,6 +38,7 @@ _ACCELERATORS = {
     "H100": "h100-80gb",
 }
 _LABEL = "accelerator_type:"
+_OWN = frozenset(["CPU", "GPU", "memory", "object_store_memory"])
 #: Seconds that a node may take to say how much RAM it has; a worker may have to start there.
 ASK_SECONDS = 60.0
 _UNTOLD: dict[str, Any] = {"ram": None, "limit": None, "vram": None, "machine": None}
@@ -59,26 +60,32 @@ def placement_group_for(wanted: Wanted, nodes: Nodes = None, *, margin: float = 
     needs = tuple(replace(need, least_gpu=need.asked_gpu) for need in workload.needs)
     bundles = []
     for need, asked in zip(needs, _asked(replace(workload, needs=needs), vram, nodes, margin), strict=True):
-        bundles += [_bundle({**asked, "GPU": max(asked["GPU"], need.asked_gpu)})] * need.count
+        bundles += [_bundle({**asked, "GPU": max(asked["GPU"], need.asked_gpu), **dict(need.resources)})] * need.count
     groups = _groups(nodes)
-    if groups is not None and not find_place(bundles, groups, workload, Terms(margin=margin)):
+    strategy = workload.strategy
+    if groups is not None and not find_place(bundles, groups, workload, Terms(margin=margin), strategy=strategy):
         raise AnalysisError(
             f"{workload.name} does not fit these nodes: a bundle asks for the same wherever it lands, and with what the smallest of "
             "their GPUs makes it ask for there is no place for all; name nodes of one kind"
         )
-    return PlacementGroupFactory(bundles, strategy="PACK")
+    return PlacementGroupFactory(bundles, strategy=strategy)
 
 
 def resources_for(
     wanted: Wanted, role: str | None = None, nodes: Nodes = None, *, margin: float = MARGIN
-) -> dict[str, float]:
-    """``num_cpus``, ``num_gpus`` and ``memory`` of one bundle, for ``.options(**…)``; without a role, of the one that drives."""
+) -> dict[str, Any]:
+    """``num_cpus``, ``num_gpus`` and ``memory`` of one bundle, for ``.options(**…)``; without a role, of the one that drives.
+
+    Custom resources that it asks for are ``resources``, as Ray has it; without any, that is left out.
+    """
     workload, vram = _workload(wanted)
     roles = [need.role for need in workload.needs]
     if role is not None and role not in roles:
         raise UsageError(f"no role {role!r} in this run; it has {', '.join(roles)}")
-    asked = _asked(workload, vram, nodes, margin)[0 if role is None else roles.index(role)]
-    return {"num_cpus": asked["CPU"], "num_gpus": asked["GPU"], "memory": asked["memory"]}
+    index = 0 if role is None else roles.index(role)
+    asked, custom = _asked(workload, vram, nodes, margin)[index], dict(workload.needs[index].resources)
+    options = {"num_cpus": asked["CPU"], "num_gpus": asked["GPU"], "memory": asked["memory"]}
+    return {**options, "resources": custom} if custom else options
 
 
 def _asked(workload: Workload, vram: int | None, nodes: Nodes, margin: float) -> list[dict[str, float]]:
@@ -125,13 +132,16 @@ def _why(packing: Any) -> str:
         "memory": "memory that Ray admits",
         "store": "object store",
         "cpus": "cores",
+        NODES: "nodes that differ",
     }
+    word = name.get(lack.resource) or lack.resource.removeprefix(CUSTOM)
     if not lack.never:
-        return f"{lack.count} × {lack.role} find no place, for want of {name[lack.resource]}"
+        return f"{lack.count} × {lack.role} find no place, for want of {word}"
     if lack.resource == "vram" and not lack.needs:
         return f"{lack.role} needs a GPU, and no node has one"
-    shown = [f"{value:g}" if lack.resource == "cpus" else format_size(value) for value in (lack.needs, lack.has)]
-    return f"{lack.role} needs {shown[0]} of {name[lack.resource]}, the nearest node has {shown[1]}"
+    counted = lack.resource == "cpus" or lack.resource.startswith(CUSTOM)
+    shown = [f"{value:g}" if counted else format_size(value) for value in (lack.needs, lack.has)]
+    return f"{lack.role} needs {shown[0]} of {word}, the nearest node has {shown[1]}"
 
 
 def _bundle(asked: dict[str, float]) -> dict[str, float]:
@@ -193,7 +203,13 @@ def _node(resources: dict[str, float], ram: int | None, vram: int | None) -> Nod
         vram_bytes=(vram or labelled_vram(label)) if gpus else None,
         memory_bytes=memory,
         store_bytes=store,
+        resources=tuple(sorted((name, amount) for name, amount in resources.items() if not _is_own(name))),
     )
+
+
+def _is_own(resource: str) -> bool:
+    """Whether it is not a custom resource: what has a field of its own, and each node's address, by which equal nodes would differ."""
+    return resource in _OWN or resource.startswith("node:")
 
 
 def labelled_vram(label: str | None) -> int | None:

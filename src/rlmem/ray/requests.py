@@ -100,14 +100,14 @@ class Sizing:
         return SizedRequest(bundles, strategy, metrics=metrics, **more)
 
     def _nodes(self) -> tuple[NodeGroup, ...]:
-        """Nodes as if nothing ran on them. Cores are left to Tune: a trial is refused for its memory alone."""
+        """Nodes as if nothing ran on them. Cores and custom resources are left to Tune: a trial is refused for its memory alone."""
         groups = self._given
         if groups is None:
             alive = frozenset(node["NodeID"] for node in ray.nodes() if node["Alive"])
             if alive != self._known[0]:
                 self._known = (alive, nodes_of(ray))
             groups = self._known[1]
-        return tuple(replace(group, cpus=None) for group in groups)
+        return tuple(replace(group, cpus=None, resources=None) for group in groups)
 
 
 def asked_of(prediction: Prediction, *, tried: bool = False) -> Workload:

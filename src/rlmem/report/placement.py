@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlmem.cluster.answers import RUNNERS, lacks, node_holds
+from rlmem.cluster.answers import RUNNERS, node_holds
+from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import Packing, Use
-from rlmem.cluster.room import RESOURCES, SHARES, SPILL_SHARE
+from rlmem.cluster.room import CUSTOM, RESOURCES, SHARES, SPILL_SHARE
 from rlmem.cluster.sharding import Sharding
+from rlmem.cluster.workload import STRATEGIES
 from rlmem.errors import UsageError
 from rlmem.report.contract import described, problems
 
@@ -45,10 +47,11 @@ def placement_document(
                 "gpus": [_share(frame.asks[index].share) for frame in frames],
                 "whole_gpu": need.whole_gpu,
                 "asked_gpu": need.asked_gpu,
+                "resources": dict(need.resources),
             }
             for index, need in enumerate(workload.needs)
         ],
-        "strategy": "PACK",
+        "strategy": workload.strategy,
         "node_bytes": workload.node_bytes,
         "flight_bytes": workload.store_bytes,
         "on_ray": any(frame.stores for frame in frames),
@@ -95,6 +98,7 @@ def _group(group: NodeGroup, usable: int) -> dict[str, Any]:
         "unified": group.unified,
         "memory_bytes": group.memory_bytes,
         "store_bytes": group.store_bytes,
+        "resources": None if group.resources is None else dict(group.resources),
         "default_store_bytes": min(int(group.ram_bytes * DEFAULT_STORE_SHARE), DEFAULT_STORE_MOST),
     }
 
@@ -157,7 +161,10 @@ _NUMBER = {"type": "number", "minimum": 0}
 _TEXT = {"type": "string"}
 _MAYBE_TEXT = {"type": ["string", "null"]}
 _FLAG = {"type": "boolean"}
-_RESOURCE = {"type": ["string", "null"], "description": f"{', '.join(RESOURCES)}; memory is what Ray admits"}
+_RESOURCE = {
+    "type": ["string", "null"],
+    "description": f"{', '.join(RESOURCES)}; memory is what Ray admits; '{CUSTOM}NAME' is a custom one",
+}
 _COUNTS = {"type": "object", "additionalProperties": _COUNT}
 PLACEMENT_JSON_SCHEMA: dict[str, Any] = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -185,8 +192,10 @@ PLACEMENT_JSON_SCHEMA: dict[str, Any] = {
                         "unified": _FLAG,
                         "memory_bytes": _MAYBE_BYTES,
                         "store_bytes": _MAYBE_BYTES,
+                        "resources": {"type": ["object", "null"], "description": "custom ones of Ray's, where known"},
                         "default_store_bytes": _BYTES,
-                    }
+                    },
+                    optional=("resources",),
                 ),
             },
             "bundles": {
@@ -205,10 +214,12 @@ PLACEMENT_JSON_SCHEMA: dict[str, Any] = {
                         "gpus": {"type": "array", "items": {"type": ["number", "null"]}},
                         "whole_gpu": _FLAG,
                         "asked_gpu": _NUMBER,
-                    }
+                        "resources": {"type": "object", "additionalProperties": _NUMBER},
+                    },
+                    optional=("resources",),
                 ),
             },
-            "strategy": _TEXT,
+            "strategy": {"enum": list(STRATEGIES)},
             "node_bytes": _BYTES,
             "flight_bytes": _BYTES,
             "on_ray": _FLAG,

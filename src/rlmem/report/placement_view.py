@@ -5,11 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.cluster.lacking import WHOLE
+from rlmem.cluster.room import CUSTOM
 from rlmem.machines import find_machine
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_count, format_size
 
 _NAMES = {"ram": "RAM", "vram": "GPU memory", "store": "the object store", "memory": "Ray's memory", "cpus": "cores"}
+#: What Ray does with a strategy, where it is not PACK.
+_STRATEGIES = {
+    "SPREAD": "SPREAD is a wish of Ray's: bundles may share nodes, so that as many fit as with PACK; where they go is Ray's to say.",
+    "STRICT_PACK": "STRICT_PACK: all bundles of a trial are on one node.",
+    "STRICT_SPREAD": "STRICT_SPREAD: every bundle of a trial is on another node.",
+}
 #: Rows of a table that nobody reads further than.
 _ROWS = 12
 
@@ -41,7 +49,7 @@ def placement_verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...
         return ((text, "good"),)
     least = "at least " if document["at_least"] else ""
     stops = (
-        f"; {_NAMES[document['limit']]} stop{'' if document['limit'] == 'cpus' else 's'} one more"
+        f"; {_name(document['limit'])} stop{'' if document['limit'] == 'cpus' else 's'} one more"
         if document["limit"]
         else ""
     )
@@ -103,6 +111,15 @@ def placement_notes(document: Mapping[str, Any]) -> tuple[str, ...]:
         )
     if any(group["cpus"] is None for group in document["nodes"]):
         notes.append("Cores are not limited where nobody said how many there are: (64GB,16cpu).")
+    if document["strategy"] in _STRATEGIES:
+        notes.append(_STRATEGIES[document["strategy"]])
+    unknown = [group["name"] for group in document["nodes"] if group.get("resources") is None]
+    customs = dict.fromkeys(name for bundle in document["bundles"] for name in bundle.get("resources", {}))
+    if customs and unknown:
+        notes.append(
+            f"What nodes have of {', '.join(customs)} nobody said, so it limits nothing here: start them with ray start --resources, or the "
+            "bundles wait for ever."
+        )
     if any(bundle["whole_gpu"] for bundle in document["bundles"]):
         notes.append("Learners that exchange gradients have a GPU each: NCCL refuses two on one.")
     if document["on_ray"] and any(len(set(bundle["gpus"])) > 1 for bundle in document["bundles"]):
@@ -188,13 +205,14 @@ def _gpus(shares: list[float]) -> str:
 
 
 def _holds(document: Mapping[str, Any]) -> Table:
-    known = [name for name in _NAMES if any(name in row["by"] for row in document["holds"])]
+    said = dict.fromkeys(name for row in document["holds"] for name in row["by"])
+    known = sorted(said, key=lambda name: ([*_NAMES].index(name) if name in _NAMES else len(_NAMES), name))
     rows = [
         (
             document["nodes"][row["group"]]["name"],
             row["role"],
             format_count(row["count"]),
-            _NAMES[row["limit"]] if row["limit"] else "nothing",
+            _name(row["limit"]) if row["limit"] else "nothing",
             *(format_count(row["by"][name]) if name in row["by"] else "" for name in known),
         )
         for row in document["holds"]
@@ -204,7 +222,7 @@ def _holds(document: Mapping[str, Any]) -> Table:
         Column(title="bundle", right=False),
         Column(title="holds"),
         Column(title="stopped by", right=False),
-        *(Column(title=f"by {_NAMES[name]}") for name in known),
+        *(Column(title=f"by {_name(name)}") for name in known),
     )
     return Table(title="", columns=columns, rows=tuple(rows))
 
@@ -240,6 +258,7 @@ def _bundle(bundle: Mapping[str, Any]) -> str:
     if shares:
         parts.append(f'"GPU": {_number(max(shares))}')
     parts.append(f'"memory": {max(bundle["memory_bytes"])}')
+    parts += [f'"{name}": {_number(amount)}' for name, amount in bundle.get("resources", {}).items()]
     text = "{" + ", ".join(parts) + "}"
     return text if bundle["count"] == 1 else f"{bundle['count']} × {text}"
 
@@ -250,17 +269,22 @@ def _lack(document: Mapping[str, Any], lack: Mapping[str, Any]) -> Item:
 
 def _missing(document: Mapping[str, Any], lack: Mapping[str, Any]) -> str:
     group = document["nodes"][lack["group"]]
-    name = _NAMES[lack["resource"]]
+    name = _name(lack["resource"])
     if not lack["never"]:
         asked = next(bundle["count"] for bundle in document["bundles"] if bundle["role"] == lack["role"])
         find = "finds" if lack["count"] == 1 else "find"
-        return (
-            f"{format_count(lack['count'])} of {_count(asked, lack['role'])} {find} no place: nodes run out of {name}"
-        )
+        what = f"{format_count(lack['count'])} of {_count(asked, lack['role'])} {find} no place"
+        if lack["resource"] == "nodes":
+            held = _count(int(lack["has"]), "node")
+            return f"{what}: {document['strategy']} wants another node for each of {lack['needs']:,.0f} bundles, and {held} can hold one"
+        return f"{what}: nodes run out of {name}"
     needs, has = (_amount(lack[key], lack["resource"]) for key in ("needs", "has"))
-    what = f"one {lack['role']} needs {needs} of {name}" if lack["needs"] else f"one {lack['role']} needs a GPU"
+    counted = f"{needs} cores" if lack["resource"] == "cpus" else f"{needs} of {name}"
+    what = f"one {lack['role']} needs {counted}" if lack["needs"] else f"one {lack['role']} needs a GPU"
     if lack["resource"] == "vram" and not group["gpus"]:
         return f"{what}, and {group['name']} has no GPU"
+    if lack["resource"] == "vram" and lack["needs"] <= lack["has"]:  # shares that no GPU has left beside others
+        return f"one {lack['role']} needs larger shares of GPUs than {group['name']} has"
     over = _amount(lack["needs"] - lack["has"], lack["resource"])
     return f"{what}, {over} more than the {has} of {group['name']}"
 
@@ -272,6 +296,11 @@ def _would(document: Mapping[str, Any], lack: Mapping[str, Any]) -> list[str]:
     elif lack["never"] and lack["resource"] == "ram":
         least = lack["needs"] / document["terms"]["kill_share"]
         found.append(f"a node with at least {format_size(least)} of RAM would hold it{_such(lack['machine'], 'ram')}")
+    elif lack["never"] and lack["resource"].startswith(CUSTOM):
+        custom = lack["resource"].removeprefix(CUSTOM)
+        found.append(f"start the node with ray start --resources='{{\"{custom}\": {lack['needs']:g}}}' or more")
+    elif lack["never"] and lack["resource"] == "vram" and lack["role"] == WHOLE and len(document["bundles"]) > 1:
+        found.append("a node with more or larger GPUs would hold it")
     elif lack["never"] and lack["resource"] == "vram":
         least = f"with at least {format_size(lack['needs'])} " if lack["needs"] else ""
         found.append(f"a GPU {least}would hold it{_such(lack['machine'], 'vram')}")
@@ -283,8 +312,9 @@ def _would(document: Mapping[str, Any], lack: Mapping[str, Any]) -> list[str]:
         found.append(
             f"{_count(lack['nodes'], 'node')} of {document['nodes'][lack['group']]['name']} would hold a trial"
         )
-    if document["most"] and lack["role"] == document["most"]["role"] and document["most"]["count"]:
-        found.append(f"with {_count(document['most']['count'], lack['role'])} it fits")
+    most = document["most"]
+    if most and most["count"] and lack["role"] in (most["role"], WHOLE):
+        found.append(f"with {_count(most['count'], most['role'])} it fits")
     return found
 
 
@@ -297,7 +327,12 @@ def _such(machine: str | None, device: str) -> str:
 
 
 def _amount(value: float, resource: str) -> str:
-    return _number(value) if resource == "cpus" else format_size(value)
+    return format_size(value) if resource in _NAMES and resource != "cpus" else _number(value)
+
+
+def _name(resource: str) -> str:
+    """A resource in words; a custom one by its own name."""
+    return _NAMES.get(resource) or resource.removeprefix(CUSTOM)
 
 
 def _number(value: float) -> str:

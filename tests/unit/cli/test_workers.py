@@ -250,7 +250,10 @@ def test_what_a_configuration_asks_for_of_a_gpu_is_told_from_what_it_needs(
     assert f"that is with num_gpus_per_learner={share:g} in the configuration, which asks for 1" in out
     code, out, _ = call(capsys, "workers", str(file), "--nodes", "(64GB,16cpu)")
     assert code == 1
-    assert "one env-runner needs a GPU, and 64GB,16cpu has no GPU" in out
+    assert "64GB,16cpu has no GPU" in out
+    assert {"env-runner", "learner"} <= {
+        line.split()[0] for line in out.splitlines() if "needs" in line and line[0] == " "
+    }
 
 
 def test_a_batch_that_runners_share_may_need_more_of_them(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -267,6 +270,48 @@ def test_a_batch_that_runners_share_may_need_more_of_them(capsys: pytest.Capture
         assert ("one trial alone could have 14 env-runners at most" in out) is fits
         assert ("with 14 env-runners it fits" in out) is not fits
         assert "not even one fits" not in out
+
+
+ASKING = "rllib: {num_env_runners: 6, num_learners: 1, runner_resources: [sim=1], placement_strategy: %s}"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "nodes", "said"),
+    [
+        ("strict_spread", "10x(64GB,16cpu)", "STRICT_SPREAD: every bundle of a trial is on another node"),
+        ("strict_spread", "4x(64GB,16cpu)", "wants another node for each of 8 bundles, and 4 nodes can hold one"),
+        ("strict_pack", "2x(64GB,16cpu)", "STRICT_PACK: all bundles of a trial are on one node"),
+        ("strict_pack", "2x(64GB,7cpu)", "one trial needs 8 cores, 1 more than the 7 of 64GB,7cpu"),
+        ("spread", "2x(64GB,7cpu)", "SPREAD is a wish of Ray's"),
+        ("pack", "2x(64GB,7cpu)", "1 trial fits at once"),
+    ],
+)
+def test_strategy_and_custom_resources_of_a_configuration_are_said_and_kept(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, strategy: str, nodes: str, said: str
+) -> None:
+    file = tmp_path / "run.yaml"
+    text = RLLIB.replace("device: cuda\n", "").replace("shape: [84, 84, 4], dtype: uint8", "shape: [8], dtype: float32")
+    file.write_text(text.replace("rllib: {num_env_runners: 40, num_learners: 2}", ASKING % strategy))
+    document = answer(capsys, "workers", str(file), "--nodes", nodes)
+    assert document["strategy"] == strategy.upper()
+    assert [bundle["resources"] for bundle in document["bundles"]] == [{}, {"sim": 1.0}, {}]
+    assert bool(document["trials"]) is not (nodes in ("4x(64GB,16cpu)", "2x(64GB,7cpu)") and "strict" in strategy)
+    out = call(capsys, "workers", str(file), "--nodes", nodes)[1]
+    assert said in out
+    assert "What nodes have of sim nobody said, so it limits nothing here" in out
+    if document["trials"]:
+        assert '"sim": 1}' in out
+        assert f'strategy="{strategy.upper()}"' in out
+
+
+def test_a_placement_that_an_older_version_saved_is_shown(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "placement.json"
+    document = answer(capsys, "workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")
+    for each in (*document["nodes"], *document["bundles"]):
+        del each["resources"]
+    file.write_text(json.dumps(document))
+    code, out, _ = call(capsys, "show", str(file))
+    assert (code, out) == (0, call(capsys, "workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")[1])
 
 
 def test_a_share_of_a_gpu_is_a_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -8,10 +8,11 @@ from functools import partial
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rlmem.cluster.answers import lacks, most_bundles, node_holds, resized
+from rlmem.cluster.answers import most_bundles, node_holds, resized
+from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import group_of, parse_nodes
 from rlmem.cluster.packing import pack
-from rlmem.cluster.workload import Need, Workload
+from rlmem.cluster.workload import STRICT_PACK, STRICT_SPREAD, Need, Workload
 from rlmem.machines import find_machine
 from rlmem.units import GIB, MIB
 
@@ -99,7 +100,7 @@ def shared_out(whole: int, each: int, *, count: int) -> Workload:
         ["14x(10GB,1cpu)", "12x8GB + 2x24GB", "6x(30GB,4cpu)", "40x3GB", "3x3GB", "20x(5GB,2cpu) + 5x20GB"]
     ),
 )
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_where_runners_shrink_as_there_are_more_the_largest_number_is_found_all_the_same(
     gib: int, each: int, asked: int, nodes: str
 ) -> None:
@@ -109,7 +110,7 @@ def test_where_runners_shrink_as_there_are_more_the_largest_number_is_found_all_
         return shared_out(gib * GIB, each * MIB, count=count)
 
     most = most_bundles(again(asked), "env-runner", groups, again=again)
-    fitting = [count for count in range(1, 100) if pack(again(count), groups, trials=1).trials]
+    fitting = [count for count in range(1, 60) if pack(again(count), groups, trials=1).trials]
     assert all(most >= count for count in fitting)
     assert most == 0 or pack(again(most), groups).trials
     assert most >= (asked if pack(again(asked), groups).trials else 0)
@@ -143,3 +144,34 @@ def test_of_several_groups_the_nearest_one_is_named() -> None:
     )
     (lack,) = lacks(packing)
     assert packing.groups[lack.group].name == "64GB"
+
+
+def test_where_bundles_must_differ_it_is_nodes_that_are_missing() -> None:
+    groups = parse_nodes("10x(64GB,64cpu) + 2x(64GB,64cpu,1xA100-80GB)")
+    (lack,) = lacks(pack(replace(RUN, strategy=STRICT_SPREAD), groups))
+    assert (lack.role, lack.count, lack.never) == ("env-runner", 91, False)  # the driver, learners and nine find a node
+    assert (lack.resource, lack.needs, lack.has) == ("nodes", 103, 12)
+    assert lack.nodes == 103 - 2
+
+
+def test_a_trial_that_must_be_on_one_node_says_what_that_lacks() -> None:
+    groups = parse_nodes("4x(64GB,120cpu,2xA100-80GB) + 2x(96GB,64cpu,1xA100-80GB)")
+    strict = replace(RUN, needs=(*RUN.needs[:2], replace(RUN.needs[2], whole_gpu=True)), strategy=STRICT_PACK)
+    (lack,) = lacks(pack(strict, groups))
+    assert (lack.role, lack.never, lack.group, lack.resource) == ("trial", True, 0, "ram")
+    assert lack.has == int(0.95 * 64e9)
+    need = 1.1 * (2 + 100 * 700 / 1024 + 2 * 3 + 600 / 1024) + 1.1 * 3 / 0.8
+    assert abs(lack.needs / GIB - need) < 0.01
+    machine = group_of(find_machine(lack.machine or ""))
+    assert pack(strict, (machine,)).trials
+    (lack,) = lacks(pack(strict, parse_nodes("(512GB,64cpu,2xA100-80GB)")))
+    assert (lack.resource, lack.needs, lack.has) == ("cpus", 101, 64)
+    (lack,) = lacks(pack(strict, parse_nodes("(512GB,128cpu,1xA100-80GB)")))
+    assert (lack.role, lack.resource) == ("trial", "vram")
+
+
+def test_a_custom_resource_that_no_node_has_is_what_is_lacking() -> None:
+    (node,) = parse_nodes("(64GB,16cpu)")
+    need = Need(role="trial", ram_bytes=GIB, resources=(("sim", 2.0),))
+    (lack,) = lacks(pack(Workload(name="sim", needs=(need,)), (replace(node, resources=(("sim", 1.0),)),)))
+    assert (lack.never, lack.resource, lack.needs, lack.has, lack.machine) == (True, "resource sim", 2, 1, None)

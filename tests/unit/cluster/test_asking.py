@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rlmem.cluster.asking import process_counts, workload_of
+from rlmem.errors import SpecError
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
@@ -145,3 +146,32 @@ def test_cores_and_gpus_are_those_that_the_configuration_asks_for() -> None:
 def test_a_driver_that_learns_asks_for_what_its_learner_would() -> None:
     (driver, *_) = workload_of(rllib(rllib__num_learners=0, rllib__learner_cpus=4, rllib__learner_gpus=0.5)).needs
     assert (driver.role, driver.cpus, driver.asked_gpu) == ("driver", 4.0, 0.5)
+
+
+def test_custom_resources_and_strategy_are_those_of_the_configuration() -> None:
+    workload = workload_of(
+        rllib(
+            "impala",
+            rllib__num_env_runners=2,
+            rllib__num_learners=1,
+            rllib__num_aggregators=1,
+            rllib__eval_env_runners=1,
+            rllib__driver_resources=("head=0.5",),
+            rllib__runner_resources=("sim=1", "licence=2"),
+            rllib__learner_resources=("fast=1",),
+            rllib__placement_strategy="strict_spread",
+        )
+    )
+    assert workload.strategy == "STRICT_SPREAD"
+    runner = (("sim", 1.0), ("licence", 2.0))
+    assert [need.resources for need in workload.needs] == [(("head", 0.5),), runner, runner, (("fast", 1.0),)]
+    plain = workload_of(rllib())
+    assert (plain.strategy, {need.resources for need in plain.needs}) == ("PACK", {()})
+    local = workload_of(rllib(rllib__num_learners=0, rllib__learner_resources=("fast=1",)))
+    assert {need.resources for need in local.needs} == {()}  # nor does RLlib ask for them then
+
+
+@pytest.mark.parametrize("text", ["sim", "=1", "sim=", "sim=much", "sim=-1", "sim=0", "sim=nan", "sim=inf", "CPU=1"])
+def test_a_custom_resource_is_a_name_and_an_amount(text: str) -> None:
+    with pytest.raises(SpecError, match=r"rllib\.runner_resources: .*(write it as name=amount|no custom resource)"):
+        workload_of(rllib(rllib__runner_resources=(text,)))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from rlmem.cluster.nodes import NodeGroup, parse_nodes
 from rlmem.cluster.packing import MOST_SPREAD, Packing, pack
 from rlmem.cluster.room import SHARES, SMALLEST_STORE, SPILL_SHARE, Terms
-from rlmem.cluster.workload import Need, Workload
+from rlmem.cluster.workload import STRICT_PACK, STRICT_SPREAD, Need, Workload
 from rlmem.units import GIB, MIB
 
 
@@ -458,3 +458,72 @@ def test_what_ray_was_told_to_admit_limits_a_running_node() -> None:
     (node,) = parse_nodes("64GB")
     running = NodeGroup(name="live", ram_bytes=node.ram_bytes, memory_bytes=5 * GIB, store_bytes=GIB, cpus=64)
     assert pack(TRIAL, (running,)).trials == 4  # 1.1 GiB each
+
+
+@given(workloads(), CLUSTERS, TERMS)
+@settings(max_examples=150, deadline=None)
+def test_every_bundle_of_a_trial_is_on_another_node_where_the_strategy_says_so(
+    workload: Workload, groups: tuple[NodeGroup, ...], terms: Terms
+) -> None:
+    strict = replace(workload, strategy=STRICT_SPREAD)
+    packing, one = pack(strict, groups, terms), pack(strict, groups, terms, trials=1)
+    check(packing)
+    check(one)
+    assert all(sum(count for _, count in use.bundles) <= max(1, packing.trials) for use in packing.uses)
+    assert all([count for _, count in use.bundles] == [1] for use in one.uses)
+    assert one.trials == min(1, packing.trials)
+    assert workload.bundles <= sum(group.count for group in groups) or not packing.trials
+
+
+@given(workloads(), CLUSTERS, TERMS)
+@settings(max_examples=150, deadline=None)
+def test_a_trial_is_on_one_node_where_the_strategy_says_so(
+    workload: Workload, groups: tuple[NodeGroup, ...], terms: Terms
+) -> None:
+    packing = pack(replace(workload, strategy=STRICT_PACK), groups, terms)
+    check(packing)
+    assert packing.trials <= pack(workload, groups, terms).trials
+    if packing.trials:
+        counts = {need.role: need.count for need in workload.needs}
+        assert all(count == use.homes * counts[role] for use in packing.uses for role, count in use.bundles)
+    else:
+        assert sum(use.nodes for use in packing.uses) <= 1
+
+
+def test_bundles_that_must_differ_use_the_emptiest_nodes_first() -> None:
+    """Three nodes with room for two bundles each hold three trials of two, not two on the same nodes and then none."""
+    pair = Workload(
+        name="pair",
+        needs=(Need(role="driver", ram_bytes=GIB), Need(role="env-runner", ram_bytes=GIB)),
+        strategy=STRICT_SPREAD,
+    )
+    assert pack(pair, parse_nodes("3x(64GB,2cpu)")).trials == 3
+    assert pack(pair, parse_nodes("1x(64GB,64cpu)")).trials == 0
+
+
+def test_hundreds_of_trials_with_every_bundle_apart_are_counted() -> None:
+    strict = replace(RLLIB, strategy=STRICT_SPREAD)
+    packing = pack(strict, parse_nodes("1000x(64GB,16cpu,1xA100-80GB)"))
+    check(packing)
+    # 101 cores a trial of 16,000; two trials' learners a GPU, which each has to itself or not.
+    assert 120 < packing.trials <= 158
+    assert not pack(strict, parse_nodes("102x(64GB,16cpu,1xA100-80GB)")).trials
+    assert pack(strict, parse_nodes("103x(64GB,16cpu,1xA100-80GB)"), trials=1).trials
+
+
+SIMULATED = Workload(
+    name="sim",
+    needs=(
+        Need(role="driver", ram_bytes=GIB),
+        Need(role="env-runner", count=3, ram_bytes=GIB, resources=(("sim", 1),)),
+    ),
+)
+
+
+def test_custom_resources_limit_where_they_are_known() -> None:
+    (node,) = parse_nodes("(64GB,16cpu)")
+    assert pack(SIMULATED, (node,)).trials == 4
+    assert pack(SIMULATED, (replace(node, resources=(("sim", 7.0),)),)).trials == 2
+    assert not pack(SIMULATED, (replace(node, resources=()),)).trials
+    mixed = (replace(node, resources=()), replace(node, resources=(("sim", 100.0),)))
+    assert [(use.group, use.homes) for use in pack(SIMULATED, mixed).uses] == [(1, 4)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlmem.cluster.answers import lacks
+from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.sharding import Sharding, shard
