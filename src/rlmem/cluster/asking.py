@@ -129,7 +129,9 @@ def _need(plan: Plan, bundle: str, roles: tuple[str, ...], number: dict[str, int
         cache_bytes=-(-_cached(plan, *roles) // count),
         whole_gpu=bundle == LEARNER and count > 1 and vram > 0,
         asked_gpu=asked,
-        least_gpu=0.0 if vram else asked,  # nobody knows what it holds there
+        # What a learner asks for can be changed to what its bytes need. Runners ask for a share to be that many on a GPU; and of what
+        # has no bytes nobody knows what it holds there.
+        least_gpu=asked if bundle in (RUNNER, EVALUATION) or not vram else 0.0,
         cpus=_cpus(plan.spec, bundle, number, on_gpu=vram > 0),
         resources=_customs(plan.spec, bundle),
     )

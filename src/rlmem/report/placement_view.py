@@ -73,7 +73,8 @@ def placement_verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...
 def _gpu_changes(document: Mapping[str, Any]) -> list[str]:
     """Where a configuration asks for more of a GPU than its bytes need, what to write there."""
     return [
-        f"num_gpus_per_learner={_number(share)} in the configuration, which asks for {_number(bundle['asked_gpu'])}"
+        f"num_gpus_per_{'env_runner' if bundle['role'].endswith('env-runner') else 'learner'}={_number(share)} in the configuration, which "
+        f"asks for {_number(bundle['asked_gpu'])}"
         for bundle in document["bundles"]
         if (share := max((share for share in bundle["gpus"] if share), default=0.0))
         and bundle["vram_bytes"]

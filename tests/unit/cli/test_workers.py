@@ -314,6 +314,22 @@ def test_a_placement_that_an_older_version_saved_is_shown(capsys: pytest.Capture
     assert (code, out) == (0, call(capsys, "workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")[1])
 
 
+@pytest.mark.parametrize(("asked", "fits"), [("0.01", False), ("0.1", False), ("0", True)])
+def test_a_hundred_runners_do_not_share_a_gpu_because_each_asks_for_little_of_it(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, asked: str, fits: bool
+) -> None:
+    """A CUDA context and a module each: 90 of them are more than a T4 has."""
+    file = tmp_path / "run.yaml"
+    asks = f"rllib: {{num_env_runners: 90, runner_gpus: {asked}}}"
+    text = RLLIB.replace("rllib: {num_env_runners: 40, num_learners: 2}", asks).replace("device: cuda\n", "")
+    file.write_text(text)
+    document = answer(capsys, "workers", str(file), "--nodes", "(512GB,1xT4)")
+    assert bool(document["trials"]) is fits
+    (runner,) = (bundle for bundle in document["bundles"] if bundle["role"] == "env-runner")
+    share = runner["gpus"][0]
+    assert share == 0 if fits else share >= max(float(asked), runner["vram_bytes"] / (15 * GIB))
+
+
 def test_a_share_of_a_gpu_is_a_number(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     file = tmp_path / "run.yaml"
     file.write_text(RLLIB)

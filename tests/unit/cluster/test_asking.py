@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rlmem.cluster.asking import process_counts, workload_of
+from rlmem.cluster.nodes import parse_nodes
+from rlmem.cluster.packing import pack
 from rlmem.errors import SpecError
+from rlmem.ledger import Entry, Ledger
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
+from rlmem.quantity import Quantity
 from rlmem.sources import load
 from rlmem.spec import RunSpec
+from rlmem.units import MIB
 
 PLANNER = Planner(Budget(name="none"))
 
@@ -175,3 +181,38 @@ def test_custom_resources_and_strategy_are_those_of_the_configuration() -> None:
 def test_a_custom_resource_is_a_name_and_an_amount(text: str) -> None:
     with pytest.raises(SpecError, match=r"rllib\.runner_resources: .*(write it as name=amount|no custom resource)"):
         workload_of(rllib(rllib__runner_resources=(text,)))
+
+
+def holding(plan: Plan, process: str, nbytes: int) -> Plan:
+    """The plan with so much on GPUs for all processes of a name, and nothing else there for them."""
+    kept = [entry for entry in plan.ledger.entries if (entry.device, entry.process) != ("vram", process)]
+    amount = Quantity.of(nbytes, "held", "the test")
+    more = Entry(component="x", device="vram", process=process, phase="update", amount=amount, basis="exact")
+    return replace(plan, ledger=Ledger((*kept, more)))
+
+
+@pytest.mark.parametrize(("asked", "each", "fits"), [(0.01, 500, 29), (0.1, 500, 10), (0.01, 10, 100), (0.5, 500, 2)])
+def test_runners_on_a_gpu_take_what_they_hold_or_what_they_ask_for(asked: float, each: int, fits: int) -> None:
+    """A T4 has 15,360 MiB: of runners with 550 MiB there are 27; a hundredth of it is not enough because it is asked for."""
+    plan = rllib(rllib__num_env_runners=90, rllib__runner_gpus=asked)
+    workload = workload_of(holding(plan, "env-runner", 90 * each * MIB))
+    runner = next(need for need in workload.needs if need.role == "env-runner")
+    assert (runner.vram_bytes, runner.asked_gpu, runner.least_gpu) == (each * MIB, asked, asked)
+    (node,) = parse_nodes("(512GB,1xT4)")
+    packing = pack(workload, (node,))
+    share = max(asked, 1.1 * each * MIB / (node.vram_bytes or 0))
+    assert packing.trials == (1 if 1 / share >= 90 else 0)
+    placed = sum(use.nodes * dict(use.bundles).get("env-runner", 0) for use in packing.uses)
+    assert placed == min(90, int(1 / share)) <= fits
+
+
+@pytest.mark.parametrize(("asked", "mib"), [(0.01, 8000), (1.0, 100)])
+def test_a_learner_takes_what_its_bytes_need_whatever_is_asked_for(asked: float, mib: int) -> None:
+    plan = rllib(rllib__num_learners=1, rllib__learner_gpus=asked, rllib__num_env_runners=1)
+    learner = workload_of(holding(plan, "learner", mib * MIB)).needs[-1]
+    assert (learner.role, learner.vram_bytes, learner.asked_gpu, learner.least_gpu) == (
+        "learner",
+        mib * MIB,
+        asked,
+        0.0,
+    )
