@@ -170,6 +170,8 @@ def _machine(name: str, text: str) -> Machine:
         return find_machine(name)
     except UsageError:
         known = [machine.name for machine in MACHINES]
+        if "," in name:
+            raise UsageError(f"--nodes {_shown(text)}: the parts of a node go in brackets, like {EXAMPLE}") from None
         longer = [other for other in known if other.startswith(f"{name.lower()}-")]
         hint = f" (there is {' and '.join(longer)})" if longer else did_you_mean(name, known)
         raise UsageError(
