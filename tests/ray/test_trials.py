@@ -20,6 +20,7 @@ from rlmem.model.constants import Constants
 from rlmem.ray import hooks, placement_group_for, trainable_with_memory, trial_outcome
 from rlmem.ray.requests import merged
 from rlmem.sources import load
+from rlmem.trace import dryrun
 from rlmem.trials import MEASURED, PREDICTED, PRUNED, REASON, REQUESTED
 
 MB = 10**6
@@ -45,6 +46,12 @@ def quiet(folder: Path) -> dict[str, Any]:
         "log_to_driver": False,
         "logging_level": "error",
     }
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine needs more than a dry run's usual time; nothing else is decided by it."""
+    monkeypatch.setattr(dryrun, "TIME_S", 240.0)
 
 
 @pytest.fixture
