@@ -170,6 +170,8 @@ def _machine(name: str, text: str) -> Machine:
         return find_machine(name)
     except UsageError:
         known = [machine.name for machine in MACHINES]
+        if re.fullmatch(r"[\d.]+", name):
+            raise UsageError(f"--nodes {_shown(text)}: {name} of what? add a unit, such as {name}GB") from None
         if "," in name:
             raise UsageError(f"--nodes {_shown(text)}: the parts of a node go in brackets, like {EXAMPLE}") from None
         longer = [other for other in known if other.startswith(f"{name.lower()}-")]

@@ -356,6 +356,7 @@ def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     ("arguments", "problem"),
     [
         (("crypto-ppo", "--nodes", "4x"), "neither a size nor a machine"),
+        (("crypto-ppo", "--nodes", "4x(64,16cpu)"), "64 of what? add a unit, such as 64GB"),
         (("crypto-ppo", "--nodes", "4x64GB,1xT4"), "parts of a node go in brackets, like 4x(64GB,16cpu,1xA100-80GB)"),
         (("crypto-ppo", "--nodes", "64GB", "--ram", "64GB"), "contradict"),
         (("crypto-ppo", "--ray", "--ram", "64GB"), "contradict"),

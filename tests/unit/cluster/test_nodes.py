@@ -59,7 +59,7 @@ def test_every_machine_of_the_catalogue_is_a_node(machine: str) -> None:
         ("", "a group is missing"),
         ("64GB+", "a group is missing"),
         ("4x", "neither a size nor a machine"),
-        ("64", "neither a size nor a machine"),
+        ("64", "64 of what? add a unit, such as 64GB"),
         ("0x64GB", "a count from 1"),
         ("9999999999x64GB", "a count from 1"),
         ("1000000x64GB + 64GB", "over 1,000,000 nodes"),
