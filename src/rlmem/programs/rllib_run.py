@@ -80,6 +80,13 @@ def check_sampled(result):
         )
 
 
+def has_learned(result):
+    """Whether an iteration had an update in it."""
+    learners = result.get("learners") or {}
+    steps = [module.get("num_module_steps_trained") for module in learners.values() if hasattr(module, "get")]
+    return any(count is None or count > 0 for count in steps)
+
+
 def measure(case):
     import time
 
@@ -98,21 +105,27 @@ def measure(case):
         ray.init(**settings)
         check_gpus(config, ray.cluster_resources().get("GPU", 0))
         algo = config.build_algo()
-    iterations = rows = 0
-    result = {}
+    calls = iterations = rows = 0
     capacity = (getattr(config, "replay_buffer_config", None) or {}).get("capacity")
     has_replay = getattr(algo, "local_replay_buffer", None) is not None
     with phases("update"):
-        while iterations < case["most_iterations"] and time.monotonic() - begin < case["seconds"]:
+        while calls < case["most_iterations"] and time.monotonic() - begin < case["seconds"]:
             result = algo.train()
-            iterations += 1
+            calls += 1
+            if calls >= case["iterations"]:
+                check_sampled(result)
+            iterations += has_learned(result)  # IMPALA and APPO come back before they have, off-policy runs collect first
             if has_replay:
                 rows = algo.local_replay_buffer.get_num_timesteps()
                 if rows < 0.995 * capacity:
                     continue
             if iterations >= case["iterations"]:
                 break
-    check_sampled(result)
+    if not iterations:
+        raise ValueError(
+            "nothing was learned within %d s: a measurement without an update says little; give it more time (--timeout)"
+            % case["seconds"]
+        )
     roles = {str(os.getpid()): "driver"}
 
     def note(pids, role):
