@@ -105,8 +105,8 @@ class Async(ClusterRun):
         if maker == AGGREGATOR:
             held.append(self.hold(AGGREGATOR, "learner.columns", rows * self.seen))
             held.append(self.hold(AGGREGATOR, "learner.parameters", self.spec.q("rllib.parameters") * FLOAT, "exact"))
-        else:
-            held.append(self.learn("learner.columns", (self.waiting() + 1) * (rows * self.seen)))
+        # Tensors that come from an aggregator are the learner's own: Ray hands out numpy arrays without a copy, and no others.
+        held.append(self.learn("learner.columns", (self.waiting() + 1) * (rows * self.seen)))
         saved = self.forward(rows, "rllib.saved_bytes", "learner.activations")
         self.backward(saved)
         self.tape.free(saved, *held)
