@@ -114,7 +114,8 @@ def measure(case):
             calls += 1
             if calls >= case["iterations"]:
                 check_sampled(result)
-            iterations += has_learned(result)  # IMPALA and APPO come back before they have, off-policy runs collect first
+            # IMPALA and APPO come back before they have learned, off-policy runs collect first.
+            iterations += has_learned(result)
             if has_replay:
                 rows = algo.local_replay_buffer.get_num_timesteps()
                 if rows < 0.995 * capacity:
