@@ -127,6 +127,7 @@ def watched(*arguments: str, most: int) -> Judgement:
     return session.decide()
 
 
+@pytest.mark.long
 def test_the_planted_leak_is_called_a_leak_and_its_list_is_named() -> None:
     verdict = watched("--leak", most=250)
     assert verdict.state == "leaking", verdict.reasons

@@ -159,7 +159,7 @@ print(digest.hexdigest(), flush=True)
 """
 
 
-@pytest.mark.parametrize("times", [40, pytest.param(200, marks=pytest.mark.long)])
+@pytest.mark.parametrize("times", [10, pytest.param(200, marks=pytest.mark.long)])
 def test_any_number_of_explanations_changes_nothing_of_what_is_learned(tmp_path: Path, times: int) -> None:
     with started(tmp_path, TRAINING, "0") as child:
         assert said(child) == "ready"

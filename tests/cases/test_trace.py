@@ -155,7 +155,7 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
 @pytest.mark.parametrize(
     ("text", "within"),
     [
-        pytest.param(SAC, 0.04, id="sac"),
+        pytest.param(SAC, 0.04, id="sac", marks=pytest.mark.long),
         pytest.param(IMAGES, 0.05, id="images"),
         pytest.param(SUBPROC, 0.05, id="subproc"),
         pytest.param(OWN, 0.05, id="own"),
@@ -190,6 +190,7 @@ def test_a_sample_of_real_observations_says_what_a_codec_would_make_of_them(tmp_
     assert found["ends"] == pytest.approx(0.01, abs=0.01)
 
 
+@pytest.mark.long
 def test_frames_of_a_stack_are_recognised_in_a_sample(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
     text = IMAGES.replace(

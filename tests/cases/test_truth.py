@@ -85,7 +85,7 @@ def stored(ledger: Ledger) -> dict[str, int]:
 LONG = (
     "maskable ppo",
     "ppo on stacked frames", "td3 on a Dict", "sac on float64", "tqc on a vector", "qrdqn on a vector", "recurrent ppo",
-    "crossq on a vector",
+    "crossq on a vector", "sac with hindsight", "dqn sharing next observations", "a2c on multi-binary",
 )  # fmt: skip
 
 

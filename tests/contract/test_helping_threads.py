@@ -35,7 +35,9 @@ def right(batch: dict[str, np.ndarray]) -> bool:
     return all(np.array_equal(o, picture(n)) and np.array_equal(a, picture(n + 1)) for n, o, a in pairs)
 
 
-@pytest.mark.parametrize("codec", ["none", "huffman", "zstd", "auto"])
+@pytest.mark.parametrize(
+    "codec", ["none", *(pytest.param(codec, marks=pytest.mark.long) for codec in ("huffman", "zstd")), "auto"]
+)
 def test_threads_fill_a_batch_as_one_would(codec: str) -> None:
     several, alone = filled(codec, threads=4), filled(codec, threads=1)
     for _ in range(20):
