@@ -87,6 +87,12 @@ def has_learned(result):
     return any(count is None or count > 0 for count in steps)
 
 
+def have_updated(algo):
+    """Whether learners have updated and not said so yet, as those of IMPALA and APPO do only now and then."""
+    found = algo.learner_group.foreach_learner(lambda learner: getattr(learner, "_num_updates", 0))
+    return any(each.get() if hasattr(each, "get") else each for each in found)
+
+
 def measure(case):
     import time
 
@@ -122,7 +128,7 @@ def measure(case):
                     continue
             if iterations >= case["iterations"]:
                 break
-    if not iterations:
+    if not iterations and not have_updated(algo):
         raise ValueError(
             "nothing was learned within %d s: a measurement without an update says little; give it more time (--timeout)"
             % case["seconds"]
