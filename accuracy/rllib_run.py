@@ -25,7 +25,7 @@ from rlmem.trace.rllib_truth import measure_config  # noqa: E402
 from rlmem.units import GIB, format_size  # noqa: E402
 
 CONFIGS = Path(__file__).with_name("rllib_configs.py")
-SECONDS = 120.0
+SECONDS = 180.0
 
 
 def names() -> list[str]:
