@@ -85,12 +85,16 @@ def run(state, loop):
     except Stop as stop:
         state.leave(loop.met, stop.facts)
     except SystemExit as error:
+        if state.forked:
+            raise
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
         stop = None if loop.env_steps and not code else describe(error, "exited")
         state.leave(loop.met or "end", stop)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
+        if state.forked:
+            raise
         state.leave(loop.met, describe(error, "raised"))
     state.leave(loop.met or "end", None)
 

@@ -33,8 +33,13 @@ class Journal:
         self.mine = threading.local()
 
     def start(self):
-        """From now on."""
+        """From now on, here and in forks; a fork may be made while another thread holds the lock."""
         sys.addaudithook(self.hook)
+        os.register_at_fork(after_in_child=self.forked)
+
+    def forked(self):
+        """The holder of the lock is not here."""
+        self.lock, self.mine = threading.RLock(), threading.local()
 
     def hook(self, event, args):
         """Called by the interpreter; quick for everything that does not write."""

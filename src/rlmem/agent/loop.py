@@ -97,7 +97,7 @@ class Loop:
 
     def env_stepped(self):
         """An environment step; the first after optimizer steps ends a cycle."""
-        if self.held:
+        if self.held or self.state.forked:
             return
         self.env_steps += 1
         self.state.facts["env_steps"] = self.env_steps
@@ -113,7 +113,7 @@ class Loop:
 
     def stepped(self):
         """An optimizer step."""
-        if self.held:
+        if self.held or self.state.forked:
             return
         if not self.built:  # an environment that is not Gymnasium's
             self.built = True

@@ -24,10 +24,11 @@ class SB3:
 
         @functools.wraps(original)
         def init(model, *args, **kwargs):
-            owner.loop.imported()
-            owner.state.building = True
-            owner.meet(type(model))
-            owner.request(model, original, args, kwargs)
+            if not owner.state.forked:
+                owner.loop.imported()
+                owner.state.building = True
+                owner.meet(type(model))
+                owner.request(model, original, args, kwargs)
             original(model, *args, **kwargs)
 
         base.__init__ = init
@@ -101,7 +102,7 @@ class SB3:
         def init(env, env_fns, *args, **kwargs):
             state.building = True  # workers import everything once more: that takes its time
             asked = len(env_fns)
-            if most and asked > most:
+            if most and asked > most and not state.forked:
                 env_fns = env_fns[:most]
             env.rlmem_workers = (asked, len(env_fns))
             original(env, env_fns, *args, **kwargs)
@@ -145,7 +146,7 @@ class SB3:
     def _met(self, function):
         @functools.wraps(function)
         def learn(model, *args, **kwargs):
-            if self.learning:
+            if self.learning or self.state.forked:
                 return function(model, *args, **kwargs)
             self.learning = True
             return self.learn(model, function, args, kwargs)

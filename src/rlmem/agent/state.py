@@ -27,6 +27,12 @@ class State:
         self.building = False
         #: Called to add what is best read at the very end (arrays, containers, versions).
         self.closers = []
+        #: True in a process forked from the target. Its patches are there as well, and count for nobody.
+        self.forked = False
+        os.register_at_fork(after_in_child=self._forked)
+
+    def _forked(self):
+        self.forked = True
 
     def elapsed(self):
         """Seconds since the agent started."""
@@ -44,7 +50,7 @@ class State:
     def status(self, text):
         """What happens now, for whoever watches."""
         path = self.job.get("status")
-        if path:
+        if path and not self.forked:
             with open(path, "w") as file:
                 file.write(text)
 
@@ -60,6 +66,8 @@ class State:
 
     def phase(self, name, reset=True):
         """Close a phase: what is there now, and the most there was since the last one closed."""
+        if self.forked:
+            return None
         reading = self.reading()
         # Against VmRSS, not the smaps figure: pages a GPU driver maps are in one and not in the other.
         now = proc.status() or {}
@@ -88,6 +96,8 @@ class State:
 
     def save(self, ending):
         """Put the facts on disk, whole or not at all: those so far, should the process be killed, or the result."""
+        if self.forked:
+            return
         import json
 
         path = self.job["result"] + ending
@@ -97,7 +107,7 @@ class State:
 
     def leave(self, met, stop=None):
         """Write the result and end the process; nothing of the target runs after this."""
-        if os.getpid() != self.pid:
+        if self.forked:
             return
         if not self._leave.acquire(blocking=False):
             time.sleep(60)  # another thread is writing, and ends the process when it is done

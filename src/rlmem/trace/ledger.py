@@ -112,18 +112,20 @@ class TracedLedger:
             named += self._learner(name)
         taken = sum(entry.nbytes for entry in named if entry.counts and not self._is_array(entry, arrays))
         imports = min(self._import_bytes(), max(0, main - (held if filled else 0) - taken))
+        rest = max(0, main - (held if filled else 0) - taken - imports)
+        settle = self._later_share() if name in ("collect", "update") else 0.0
+        # The range of the reading belongs to what is left of it; where nothing is, to the libraries.
+        alone = {"whole": main, "settle": settle} if not rest else {"noise": False}
         yield _entry(
-            "runtime.imports", name, _measured(imports, "libraries as imported", MEASURED, noise=False), "measured"
+            "runtime.imports", name, _measured(imports, "libraries as imported", MEASURED, **alone), "measured"
         )
         yield from named
-        rest = max(0, main - (held if filled else 0) - taken - imports)
         if rest:
             what = {
                 "import": "interpreter and libraries",
                 "build": "environments, model objects, libraries loaded by them",
             }.get(name, "environments, batches, activations, heap")
             origin = f"peak of the process in {name}, without the parts named; {MEASURED}"
-            settle = self._later_share() if name in ("collect", "update") else 0.0
             yield _entry(WORKING_SET, name, _measured(rest, what, origin, whole=main, settle=settle), "measured")
         yield from self._workers(others, name)
         for growth in self.growth:
