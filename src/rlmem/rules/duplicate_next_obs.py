@@ -17,8 +17,10 @@ class of yours allocates the same array twice::
             self.obs = np.zeros((capacity, 84, 84, 3), dtype=np.uint8)
             self.next_obs = np.zeros((capacity, 84, 84, 3), dtype=np.uint8)  # the same images again
 
-There, keep ``obs`` only and take row ``(i + 1) % capacity`` as the successor; keep the last observation of an episode
-in a row of its own.
+There, ``rlmem.buffers.Replay`` keeps each observation once: it finds out which next observation is the observation of a
+later row and keeps the others, and is told how many environments write to it (``n_envs``) and over how many steps returns go
+(``n_steps``). Taking row ``i + 1`` by hand is right only where one environment writes its steps in order, one row each, and
+the last observation of every episode has a row of its own.
 
 Rows that the run never writes do not count, where the script says how long it is. A store that is overwritten at random, or
 that keeps what comes several steps later, is left alone.
@@ -111,12 +113,11 @@ def _by_hand(rule: Rule, script: Script) -> Iterator[Finding]:
         if (size is None and not images) or (size is not None and size < WORTH_BYTES):
             continue
         yield rule.finding(
-            f"{second.name} holds the same observations as {first.name}, one row later",
+            f"{second.name} is as large as {first.name}, and keeps the observations that follow those a second time",
             severity=severity(size if size is not None else (second.rows or 0) * SMALLEST_IMAGE_BYTES),
             place=script.place(second.call),
             costs_bytes=size,
-            remedy=f"keep {first.name} only, take row (i + 1) % capacity as the successor, and give the last "
-            "observation of an episode a row of its own",
+            remedy="rlmem.buffers.Replay keeps each once, however environments and episodes lie in it",
         )
 
 

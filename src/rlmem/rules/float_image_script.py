@@ -262,6 +262,8 @@ def _stores(rule: Rule, script: Script) -> Iterator[Finding]:
         size = array.filled_bytes(run_steps(script))
         if array.owner in done or _REAL.search(array.name) or (size is not None and size < WORTH_BYTES):
             continue
+        if _by_default(script, array):
+            continue
         done.add(array.owner)
         wide = DTYPES[array.dtype]
         waste = size * (wide - 1) // wide if size is not None else None
@@ -270,9 +272,19 @@ def _stores(rule: Rule, script: Script) -> Iterator[Finding]:
             severity="warning" if waste is None else severity(waste),
             place=script.place(array.call),
             costs_bytes=waste,
-            remedy=_REMEDY,
-            fix=_fix(script, array),
+            remedy=_REMEDY,  # no fix: what is put in may be between 0 and 1
         )
+
+
+def _by_default(script: Script, array: ArrayCall) -> bool:
+    """Whether the sizes of a row are defaults of a class that this file never builds: another file says which they are."""
+    owner = array.owner
+    if owner is None or any(script.calls_of(owner.name)):
+        return False
+    init = script.methods(owner).get("__init__")
+    defaults = [default for default in (*init.args.defaults, *init.args.kw_defaults) if default] if init else []
+    sizes = [part for expr in array.exprs[1:] for part in ast.walk(expr) if isinstance(part, ast.expr)]
+    return any(script.definition(size) in defaults for size in sizes)
 
 
 def _rollouts(rule: Rule, script: Script) -> Iterator[Finding]:
@@ -301,7 +313,7 @@ def _rollouts(rule: Rule, script: Script) -> Iterator[Finding]:
             place=script.place(array.call),
             costs_bytes=waste or None,
             remedy="dtype=torch.uint8, and convert the minibatch",
-            fix=_fix(script, array),
+            fix=_fix(script, array) if seen.dtype and seen.shape else None,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
@@ -12,6 +13,7 @@ from rlmem.rules.lengths import learned_steps, run_steps
 from rlmem.rules.shapes import BoxCall, boxes, dtype_of, is_image, known, number
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import GYM, IMAGE_POLICIES, SB3, Environment, Model, environment_of, models
+from rlmem.scripts.walk import LOOPS
 from rlmem.sources.environments import find_environment
 from rlmem.spaces import DTYPES, Box
 from rlmem.units import MIB
@@ -28,6 +30,8 @@ _PLAIN_CLASSES = {"ReplayBuffer", "DictReplayBuffer", "HerReplayBuffer", "NStepR
 _STACKS = {"VecFrameStack": "n_stack", "FrameStackObservation": "stack_size", "FrameStack": "num_stack"}
 _FRAMES = {"AtariWrapper": (84, 84, 1), "WarpFrame": (84, 84, 1), "AtariPreprocessing": (84, 84)}
 _GREY = {"GrayscaleObservation", "GrayScaleObservation"}
+#: Arguments of environments that decide what they observe: ``obs_type``, ``exclude_current_positions_from_observation``.
+_CHOOSES = re.compile(r"obs|pixel|image|width|height|size|resol|gr[ae]y|screen|exclude|include|stack", re.IGNORECASE)
 _NEUTRAL = {
     "Monitor", "VecMonitor", "RecordEpisodeStatistics", "TimeLimit", "VecTransposeImage", "DummyVecEnv", "SubprocVecEnv",
     "NoopResetEnv", "MaxAndSkipEnv", "EpisodicLifeEnv", "FireResetEnv", "ClipRewardEnv", "ClipReward", "RecordVideo",
@@ -212,7 +216,7 @@ def _base(script: Script, environment: Environment) -> Observed:
     name = script.called(environment.call)
     if name is not None and name.leaf == "make_atari_env":
         return Observed(shape=(84, 84, 1), dtype="uint8", image=True)
-    seen = of_id(environment.id) if environment.id else None
+    seen = of_id(environment.id) if environment.id and not _chosen(script, environment.call) else None
     if seen is not None:
         return seen
     inner = env_class(script, environment)
@@ -220,12 +224,65 @@ def _base(script: Script, environment: Environment) -> Observed:
 
 
 def _made_inside(script: Script, environment: Environment) -> Observed:
-    """What the factories make, when all their branches name the same environment."""
-    inside = {node for factory in environment.factories for node in ast.walk(factory)}
+    """What the factories make, when all their branches name the same environment, through the wrappers they put on it."""
+    inside = {node for factory in environment.factories for node in ast.walk(factory) if isinstance(node, ast.Call)}
     made = [call for call in script.calls_of("make", roots=GYM) if call in inside and call.args]
-    ids = {value if isinstance(value := known(script, call.args[0]), str) else None for call in made}
+    ids = {
+        value if isinstance(value := known(script, call.args[0]), str) and not _chosen(script, call) else None
+        for call in made
+    }
     only = ids.pop() if len(ids) == 1 else None
-    return (of_id(only) if isinstance(only, str) else None) or Observed()
+    seen = (of_id(only) if isinstance(only, str) else None) or Observed()
+    if environment.call in made:  # its wrappers are known, and follow
+        return seen
+    chain: set[ast.AST] = set(made)
+    names: set[str] = set()
+    for call in sorted(inside, key=lambda node: (node.end_lineno or 0, node.end_col_offset or 0)):
+        if call not in chain:
+            given = [*call.args, *(keyword.value for keyword in call.keywords)]
+            if not any(part in chain or (isinstance(part, ast.Name) and part.id in names) for part in given):
+                continue
+            if isinstance(script.parent(call), ast.Expr):  # check_env(env)
+                continue
+            chain.add(call)
+            seen = _around(script, seen, call)
+        statement = script.statement_of(call)
+        if isinstance(statement, ast.Assign) and statement.value is call:
+            names |= {target.id for target in statement.targets if isinstance(target, ast.Name)}
+    return seen
+
+
+def _chosen(script: Script, call: ast.Call) -> bool:
+    """Whether an environment is made with arguments that choose what it observes."""
+    maker = script.called(call)
+    if maker is None or not maker.leaf.startswith("make"):
+        return False  # a model that is given the id
+    options = script.argument(call, "env_kwargs")
+    found = script.definition(options) if options is not None else None
+    names = [keyword.arg or "" for each in (call, found) if isinstance(each, ast.Call) for keyword in each.keywords]
+    if isinstance(found, ast.Dict):
+        names += [str(key.value) if isinstance(key, ast.Constant) else "" for key in found.keys]
+    return any(_CHOOSES.search(name) for name in names)
+
+
+def _around(script: Script, seen: Observed, call: ast.Call) -> Observed:
+    """What a call in a factory makes of an observation; one that is only made on a condition may make anything."""
+    name = script.called(call)
+    sometimes = any(isinstance(above, (ast.If, ast.IfExp, *LOOPS)) for above in script.ancestors(call))
+    if name is None or (sometimes and not _is_neutral(script, name.leaf)):
+        return Observed()
+    return _wrapped(script, seen, name.leaf)
+
+
+def _is_neutral(script: Script, leaf: str) -> bool:
+    """Whether a wrapper leaves observations as they are: a known one, or one of the script that has no say in them."""
+    if leaf in _NEUTRAL:
+        return True
+    node = next((node for node in script.classes if node.name == leaf), None)
+    if node is None or not script.is_wrapper(node):
+        return False
+    bases = {dotted.rsplit(".", maxsplit=1)[-1] for dotted in script.class_bases(node)}
+    return "ObservationWrapper" not in bases and "observation_space" not in script.segment(node)
 
 
 def of_id(text: str) -> Observed | None:
@@ -300,7 +357,7 @@ def of_box(box: BoxCall) -> Observed:
 
 def _wrapped(script: Script, seen: Observed, leaf: str) -> Observed:
     """What a wrapper makes of an observation; its arguments are read where the script calls it once."""
-    if leaf in _NEUTRAL:
+    if _is_neutral(script, leaf):
         return seen
     calls = list(script.calls_of(leaf))
     call = calls[0] if len(calls) == 1 else None
@@ -325,4 +382,4 @@ def _wrapped(script: Script, seen: Observed, leaf: str) -> Observed:
         return replace(seen, shape=(prod(seen.shape),) if seen.shape else None)
     if leaf == "DtypeObservation" and call is not None:
         return replace(seen, dtype=dtype_of(script, script.argument(call, "dtype", 1)))
-    return replace(seen, shape=None, dtype="")
+    return Observed()

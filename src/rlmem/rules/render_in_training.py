@@ -16,7 +16,7 @@ Example::
 
 Use instead: no ``render_mode`` for training; another environment for watching or recording.
 
-Fix: unsafe, the argument is removed.
+Fix: unsafe, the argument is removed, where what gets it is known to do without.
 
 Reference: huggingface/lerobot#3274; bulletphysics/bullet3#3285.
 """
@@ -31,10 +31,12 @@ from dataclasses import dataclass
 from rlmem.edits import Edit, Fix
 from rlmem.findings import Finding
 from rlmem.rules.base import Rule
+from rlmem.rules.observed import env_class
 from rlmem.rules.syntax import method_calls, trains
 from rlmem.rules.workers import with_workers
 from rlmem.scripts import Script
-from rlmem.scripts.training import Environment, Model, environment_of, models
+from rlmem.scripts.training import GYM, SB3, Environment, Model, environment_of, models
+from rlmem.sources.environments import find_environment
 
 _MODES = {"human", "rgb_array", "depth_array", "rgb_array_list"}
 #: A training of fewer steps may be there to be watched.
@@ -68,7 +70,7 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     seen: set[ast.AST] = set()
     for environment, long in (*trained, *((each, False) for each in _of_workers(script))):
         for call in _built(environment):
-            mode = _mode(script, call)
+            mode = _mode(script, call, environment)
             if mode is not None and mode.node not in seen:
                 seen.add(mode.node)
                 yield _finding(rule, script, environment, mode, drawn=long and mode.text == "human")
@@ -96,7 +98,7 @@ def _built(environment: Environment) -> Iterator[ast.Call]:
             yield from (node for node in ast.walk(factory) if isinstance(node, ast.Call))
 
 
-def _mode(script: Script, call: ast.Call) -> _Mode | None:
+def _mode(script: Script, call: ast.Call, environment: Environment) -> _Mode | None:
     """A render mode that is written as a keyword, or in ``env_kwargs``."""
     given = script.argument(call, "env_kwargs")
     options = script.definition(given) if given is not None else None
@@ -105,11 +107,28 @@ def _mode(script: Script, call: ast.Call) -> _Mode | None:
             if isinstance(key, ast.Constant) and key.value == "render_mode" and (text := _known(script, item)):
                 return _Mode(node=item, text=text)
     for holder in (call, options):
-        for keyword in holder.keywords if isinstance(holder, ast.Call) else ():
+        if not isinstance(holder, ast.Call):
+            continue
+        for keyword in holder.keywords:
             if keyword.arg == "render_mode" and (text := _known(script, keyword.value)):
-                edit = script.remove_argument(holder, keyword) if isinstance(holder, ast.Call) else None
+                removable = _may_go(script, call, environment)
+                edit = script.remove_argument(holder, keyword) if removable else None
                 return _Mode(node=keyword.value, text=text, removal=edit)
     return None
+
+
+def _may_go(script: Script, call: ast.Call, environment: Environment) -> bool:
+    """Whether what gets the argument is known to do without: a public environment, or a class of the script by its default."""
+    name = script.called(call)
+    node = env_class(script, environment)
+    if node is None:
+        return name is not None and name.root in (*GYM, *SB3) and find_environment(environment.id or "") is not None
+    init = script.methods(node).get("__init__")
+    if init is None:
+        return False
+    optional = init.args.args[len(init.args.args) - len(init.args.defaults) :]
+    optional += [arg for arg, default in zip(init.args.kwonlyargs, init.args.kw_defaults, strict=True) if default]
+    return any(argument.arg == "render_mode" for argument in optional)
 
 
 def _known(script: Script, expr: ast.expr) -> str | None:

@@ -81,7 +81,7 @@ def _combined(left: Any, op: ast.operator, right: Any) -> Any:
 
 
 def _parameter(script: Script, name: ast.Name, depth: int) -> Any:
-    """What callers give for a parameter, when all that can be seen agree."""
+    """What callers give for a parameter, when all that can be seen agree (its default where nobody calls)."""
     found = script.meaning.lookup(name.id, name)
     function = found[0].node if found else None  # or one around it, where a factory returns a function
     if not isinstance(function, (ast.FunctionDef, ast.AsyncFunctionDef)):
@@ -104,6 +104,8 @@ def _parameter(script: Script, name: ast.Name, depth: int) -> Any:
         if argument is None and script.has_unknown_arguments(call):
             return UNKNOWN
         given.append(known(script, argument if argument is not None else default, depth))
+    if script.meaning.is_handed_on((owner or function).name):
+        return UNKNOWN
     if not callers:
         return known(script, default, depth)
     return given[0] if all(value is not UNKNOWN and value == given[0] for value in given) else UNKNOWN

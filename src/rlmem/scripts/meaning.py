@@ -25,6 +25,18 @@ _BODIES = ("loop", "with", "other")
 _HARMLESS = ("staticmethod", "classmethod", "abstractmethod", "override", "no_grad", "inference_mode", "property")
 #: Methods that give back the object they were called on.
 _SAME = ("learn", "to", "eval", "train", "unwrapped")
+#: Where a name that is not called is taken along.
+_HANDED_ON = (
+    ast.ClassDef,
+    ast.Assign,
+    ast.Dict,
+    ast.List,
+    ast.Tuple,
+    ast.keyword,
+    ast.Return,
+    ast.arguments,
+    ast.Lambda,
+)
 
 
 class Meaning:
@@ -240,9 +252,8 @@ class Meaning:
             ]
             return calls if len(named) == len(calls) else None
         if function.name == "__init__":
-            bases = (base.id for cls in self.script.classes for base in cls.bases if isinstance(base, ast.Name))
             inside = any(isinstance(node, ast.Name) and node.id == "cls" for node in ast.walk(owner))
-            if owner.name in bases or inside or self._is_partial(owner.name):
+            if inside or self.is_handed_on(owner.name):
                 return None
             return tuple(self._calls_by_name().get(owner.name, ()))
         named_so = self.script.walked.attributes.get(function.name, ())
@@ -257,13 +268,19 @@ class Meaning:
         binding = self.binding(name)
         return binding is None or binding.node is function
 
-    def _is_partial(self, name: str) -> bool:
-        return any(
-            isinstance(parent := self.script.parent(node), ast.Call)
-            and node in parent.args
-            and _leaf(parent.func) == "partial"
-            for node in self.script.walked.loads.get(name, ())
-        )
+    def is_handed_on(self, name: str) -> bool:
+        """Whether a function or class is passed, stored, returned or derived from: whoever calls it may give anything."""
+        for use in self.script.walked.loads.get(name, ()):
+            above = self.script.parent(use)
+            if isinstance(above, ast.Call) and use is not above.func:
+                if _leaf(above.func) not in ("isinstance", "issubclass"):
+                    return True
+            elif isinstance(above, ast.AnnAssign):
+                if use is above.value:
+                    return True
+            elif isinstance(above, _HANDED_ON):
+                return True
+        return False
 
     def _attribute(self, expr: ast.Attribute, depth: int) -> ast.expr | None:
         if isinstance(expr.value, ast.Name) and expr.value.id in _SELF:

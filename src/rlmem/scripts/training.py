@@ -29,6 +29,8 @@ _VECTORS = {
 }
 #: Kinds whose members are processes of their own.
 WORKERS = ("subproc", "async", "parallel")
+#: A wrapper whose name cannot be read.
+UNREAD = "?"
 _DEEP = 12
 #: More environments than this are a slip, or a joke.
 _MOST = 10**9
@@ -217,8 +219,8 @@ def _made(script: Script, call: ast.Call, name: Name, depth: int) -> Environment
     kind = _VECTORS.get(Name(dotted).leaf, "dummy") if dotted else "dummy"
     wrapper = script.argument(call, "wrapper_class", 5)
     wrappers = ("AtariWrapper",) if name.leaf == "make_atari_env" else ()
-    if wrapper is not None and (wrapped := script.qualified(wrapper)):
-        wrappers = (*wrappers, Name(wrapped).leaf)
+    if wrapper is not None and not (isinstance(wrapper, ast.Constant) and wrapper.value is None):
+        wrappers = (*wrappers, *_named_wrappers(script, wrapper))
     given = script.argument(call, "env_id", 0)
     inner = _from_factory(script, given, call, depth) if given is not None else None
     return Environment(
@@ -230,6 +232,23 @@ def _made(script: Script, call: ast.Call, name: Name, depth: int) -> Environment
         wrappers=(*wrappers, *(inner.wrappers if inner else ())),
         layers=inner.layers if inner else (),
     )
+
+
+def _named_wrappers(script: Script, wrapper: ast.expr) -> tuple[str, ...]:
+    """The wrappers that ``wrapper_class`` puts around an environment, outermost first; ``UNREAD`` for what is not read."""
+    if not isinstance(wrapper, ast.Lambda):
+        dotted = script.qualified(wrapper)
+        return (Name(dotted).leaf if dotted else UNREAD,)
+    leaves: list[str] = []
+    inside: ast.expr = wrapper.body
+    while isinstance(inside, ast.Call):
+        name, inner = script.called(inside), script.argument(inside, "env", 0)
+        if name is None or inner is None:
+            return (UNREAD,)
+        leaves.append(name.leaf)
+        inside = inner
+    given = [argument.arg for argument in wrapper.args.args]
+    return tuple(leaves) if isinstance(inside, ast.Name) and inside.id in given else (UNREAD,)
 
 
 def _vector(script: Script, call: ast.Call, kind: str, depth: int) -> Environment:
