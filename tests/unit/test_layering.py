@@ -72,7 +72,7 @@ EDGES = {
     "torch": {"measure/probe_runtime", "buffers/window"} | ABROAD | BINDINGS | SWARM,
     "numpy": ABROAD | STORES | BINDINGS | SWARM,
     "numba": STORES | BINDINGS,
-    "rich": {"report/terminal", "report/progress", "report/dashboard"},
+    "rich": {"report/layout", "report/terminal", "report/progress", "report/dashboard"},
     "textual": {"report/dashboard"},
     "yaml": {"sources/config", "scripts/data"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},

@@ -114,8 +114,8 @@ def _machines_view(document: list[dict[str, Any]]) -> Any:
         Column(title="name", right=False),
         Column(title="RAM"),
         Column(title="VRAM per GPU"),
-        Column(title=""),
-        Column(title="cores"),
+        Column(title="unified", rank=1),
+        Column(title="cores", rank=2),
         Column(title="what it is", right=False),
     )
     lines = (f"source: {document[0]['source']}",) if len(document) == 1 else ()

@@ -82,7 +82,9 @@ def _list_view(document: list[dict[str, Any]]) -> Any:
         for r in document
     )
     titles = ("code", "name", "severity", "family", "looks at", "what it finds")
-    table = Table(title="", columns=tuple(Column(title=title, right=False) for title in titles), rows=rows)
+    ranks = {"severity": 1, "looks at": 2, "family": 3}
+    columns = tuple(Column(title=title, right=False, rank=ranks.get(title, 0)) for title in titles)
+    table = Table(title="", columns=columns, rows=rows)
     return View(
         title="rlmem rules",
         verdict=(),

@@ -81,9 +81,9 @@ def _view(document: dict[str, Any]) -> View:
         Column(title="run", right=False),
         Column(title="kind", right=False),
         Column(title="target", right=False),
-        Column(title="started", right=False),
-        Column(title="status", right=False),
-        Column(title="points"),
+        Column(title="started", right=False, rank=2),
+        Column(title="status", right=False, rank=3),
+        Column(title="points", rank=4),
         Column(title="largest peak"),
     )
     lines = () if rows else ("none yet: 'rlmem measure', 'rlmem bench' and 'rlmem run' keep theirs here",)

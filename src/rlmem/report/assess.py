@@ -160,7 +160,7 @@ def _units_section(document: Mapping[str, Any]) -> Section:
     columns = (
         Column(title="one …", right=False),
         Column(title="holds", right=False),
-        Column(title="bytes each"),
+        Column(title="bytes each", rank=1),
         Column(title="how many"),
         Column(title="together"),
     )

@@ -95,10 +95,10 @@ def bench_view(document: Mapping[str, Any]) -> View:
     columns = (
         Column(title="profile", right=False),
         Column(title="steps/s"),
-        Column(title="mean reward"),
+        Column(title="mean reward", rank=2),
         Column(title="peak, measured"),
         Column(title=f"predicted at {steps} steps"),
-        Column(title="predicted, buffer full"),
+        Column(title="predicted, buffer full", rank=1),
         Column(title="when full", right=False),
     )
     table = Table(title="", columns=columns, rows=tuple(_row(document, row) for row in rows))

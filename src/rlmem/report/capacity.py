@@ -126,7 +126,7 @@ def _values_table(document: dict[str, Any]) -> Table:
     devices = list(document["values"][0]["peaks"])
     columns = [Column(title=document["vary"])]
     for device in devices:
-        columns += [Column(title=f"{device.upper()} peak"), Column(title="range"), Column(title="in")]
+        columns += [Column(title=f"{device.upper()} peak"), Column(title="range", rank=2), Column(title="in", rank=3)]
     columns += [Column(title=machine["name"], right=False) for machine in document["machines"]]
     rows = []
     for row in document["values"]:

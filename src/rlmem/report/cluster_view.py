@@ -94,9 +94,9 @@ def role_table(document: Mapping[str, Any]) -> Table:
         Column(title="role", right=False),
         Column(title="processes"),
         Column(title="held (PSS)", strong=True),
-        Column(title="share"),
-        Column(title="largest"),
-        Column(title="own (USS)"),
+        Column(title="share", rank=3),
+        Column(title="largest", rank=1),
+        Column(title="own (USS)", rank=2),
         Column(title="VRAM"),
     )
     rows = [
@@ -120,13 +120,13 @@ def node_table(nodes: Sequence[Mapping[str, Any]]) -> Table:
     """Every node in a row; one that could not be asked says why."""
     columns = (
         Column(title="node", right=False),
-        Column(title="processes"),
+        Column(title="processes", rank=5),
         Column(title="held (PSS)", strong=True),
-        Column(title="object store"),
-        Column(title="of", right=True),
-        Column(title="spilled"),
-        Column(title="VRAM"),
-        Column(title="memory"),
+        Column(title="object store", rank=2),
+        Column(title="of", right=True, rank=3),
+        Column(title="spilled", rank=4),
+        Column(title="VRAM", rank=1),
+        Column(title="memory", rank=1),
         Column(title="", right=False),
     )
     rows = []
@@ -159,10 +159,10 @@ def node_section(node: Mapping[str, Any]) -> Section:
     columns = (
         Column(title="held by", right=False),
         Column(title="held (PSS)", strong=True),
-        Column(title="own (USS)"),
-        Column(title="of the store"),
+        Column(title="own (USS)", rank=3),
+        Column(title="of the store", rank=1),
         Column(title="VRAM"),
-        Column(title="trial", right=False),
+        Column(title="trial", right=False, rank=2),
     )
     rows: list[tuple[str, ...]] = []
     for role, processes in grouped(node["processes"]):

@@ -195,9 +195,9 @@ def _owners(process: Mapping[str, Any], processes: Sequence[Mapping[str, Any]]) 
     columns = (
         Column(title="held by", right=False),
         Column(title="resident", strong=True),
-        Column(title="share"),
-        Column(title="allocated"),
-        Column(title="rows"),
+        Column(title="share", rank=2),
+        Column(title="allocated", rank=3),
+        Column(title="rows", rank=1),
         Column(title="still to come"),
     )
     rows = [_row(each, process) for each in folded(process["holdings"], process["rss_bytes"])]
@@ -284,12 +284,12 @@ def _added(path: str, parts: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _tree(document: Mapping[str, Any]) -> Section:
     columns = (
         Column(title="process", right=False),
-        Column(title="RSS"),
+        Column(title="RSS", rank=1),
         Column(title="PSS", strong=True),
         Column(title="USS"),
-        Column(title="shared by fork"),
-        Column(title="threads"),
-        Column(title="names by", right=False),
+        Column(title="shared by fork", rank=2),
+        Column(title="threads", rank=3),
+        Column(title="names by", right=False, rank=4),
     )
     rows = [
         (

@@ -74,11 +74,11 @@ def _steps_table(steps: list[dict[str, Any]]) -> Table:
     )
     columns = (
         Column(title=""),
-        Column(title="class", right=False),
+        Column(title="class", right=False, rank=2),
         Column(title="step", right=False),
         Column(title="change", right=False),
         Column(title="saves"),
-        Column(title="time"),
+        Column(title="time", rank=1),
     )
     return Table(title="", columns=columns, rows=rows)
 
@@ -100,7 +100,7 @@ def _alone_table(items: list[dict[str, Any]]) -> Table:
         Column(title="remedy", right=False),
         Column(title="change", right=False),
         Column(title="saves"),
-        Column(title="time"),
+        Column(title="time", rank=1),
         Column(title="alone", right=False),
     )
     return Table(title="", columns=columns, rows=rows)

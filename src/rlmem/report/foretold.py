@@ -23,9 +23,9 @@ def processes_section(document: Mapping[str, Any]) -> Section | None:
         Column(title="process"),
         Column(title="role", right=False),
         Column(title="PSS"),
-        Column(title="private"),
-        Column(title="RSS"),
-        Column(title="threads"),
+        Column(title="private", rank=1),
+        Column(title="RSS", rank=2),
+        Column(title="threads", rank=3),
         Column(title="command", right=False),
     )
     rows = tuple(

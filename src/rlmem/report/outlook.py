@@ -76,7 +76,7 @@ def capacity_table(found: Mapping[str, Any], machine: str) -> Table:
         Column(title=found["knob"]),
         Column(title="peak"),
         Column(title="upper bound"),
-        Column(title="decided by", right=False),
+        Column(title="decided by", right=False, rank=1),
         Column(title=machine, right=False),
     )
     return Table(title="", columns=columns, rows=rows)

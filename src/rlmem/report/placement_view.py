@@ -152,7 +152,10 @@ def _bundles(document: Mapping[str, Any]) -> Table:
         rows.append(tuple(cells))
     titles = ["bundle", "count", "expected", "upper bound", "memory to ask for", "cores"]
     titles += ["GPU memory", "share of a GPU"] if shared else []
-    columns = tuple(Column(title=title, right=index > 0) for index, title in enumerate(titles))
+    ranks = {"expected": 1, "cores": 2}
+    columns = tuple(
+        Column(title=title, right=index > 0, rank=ranks.get(title, 0)) for index, title in enumerate(titles)
+    )
     flight = document["flight_bytes"]
     notes = [f"in flight in object stores: {format_size(flight)} at most"] if flight else []
     cached = [bundle for bundle in document["bundles"] if bundle.get("cache_bytes") and not bundle["whole_gpu"]]
@@ -192,7 +195,10 @@ def _uses(document: Mapping[str, Any]) -> Table:
         rows.append((format_count(others), "", f"{len(ordered) - _ROWS} other mixtures", *left))
     if document["idle_nodes"]:
         rows.append((format_count(document["idle_nodes"]), "", "nothing", *left))
-    columns = tuple(Column(title=title, right=index not in (1, 2)) for index, title in enumerate(titles))
+    ranks = {"of usable": 1, "cores": 2}
+    columns = tuple(
+        Column(title=title, right=index not in (1, 2), rank=ranks.get(title, 0)) for index, title in enumerate(titles)
+    )
     return Table(title="", columns=columns, rows=tuple(rows))
 
 

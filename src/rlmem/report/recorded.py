@@ -334,10 +334,10 @@ def _owners(document: Mapping[str, Any]) -> Section:
     )
     columns = (
         Column(title="owner", right=False),
-        Column(title="type", right=False),
-        Column(title="on", right=False),
+        Column(title="type", right=False, rank=3),
+        Column(title="on", right=False, rank=2),
         Column(title="resident"),
-        Column(title="allocated"),
+        Column(title="allocated", rank=1),
         Column(title="filled"),
     )
     away = abs(peak["owners_at_s"] - peak["at_s"])

@@ -9,7 +9,7 @@ from typing import Any
 from rlmem.ledger import PHASES
 from rlmem.report.plot import plot
 from rlmem.report.sweep import versions_of
-from rlmem.report.view import Column, Section, Table, View
+from rlmem.report.view import Column, Section, Table, View, phase_column
 from rlmem.units import format_count, format_size
 
 #: More plots than this would bury the numbers.
@@ -121,18 +121,18 @@ def points_table(document: Mapping[str, Any]) -> Table:
     gpu = any(row["vram"] for row in rows)
     columns = [Column(title=name) for name in names]
     if predicted:
-        columns += [Column(title="predicted low"), Column(title="expected"), Column(title="high")]
+        columns += [Column(title="predicted low", rank=2), Column(title="expected"), Column(title="high", rank=2)]
     columns.append(Column(title="measured", strong=True))
     if repeated:
-        columns += [Column(title="spread"), Column(title="runs")]
+        columns += [Column(title="spread", rank=1), Column(title="runs", rank=3)]
     if predicted:
         columns.append(Column(title="error"))
     if gpu:
-        columns += [Column(title="VRAM of torch"), Column(title="of the process")]
+        columns += [Column(title="VRAM of torch", rank=2), Column(title="of the process")]
     nodes = any(row.get("nodes") for row in rows)
     if nodes:
-        columns.append(Column(title="node", right=False))
-    columns += [Column(title="time"), Column(title="status", right=False)]
+        columns.append(Column(title="node", right=False, rank=3))
+    columns += [Column(title="time", rank=4), Column(title="status", right=False)]
     shared = _shared_note(rows)
     if any(row["note"] for row in rows) and not shared:
         columns.append(Column(title="note", right=False))
@@ -192,7 +192,7 @@ def _phase_table(document: Mapping[str, Any]) -> Table | None:
     drawn = tuple(
         (_where(row) if row["values"] else "peak", *(_size(row["phases"].get(name)) for name in phases)) for row in rows
     )
-    columns = (Column(title="point", right=False), *(Column(title=name) for name in phases))
+    columns = (Column(title="point", right=False), *(phase_column(name) for name in phases))
     return Table(title="Peak by phase", columns=columns, rows=drawn)
 
 

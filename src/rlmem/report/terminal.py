@@ -5,17 +5,19 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
-from rich.console import Console
-from rich.markup import escape
+from rich.console import Console, JustifyMethod
 from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from rlmem.report.layout import GAP, lay_out, wrap
 from rlmem.report.view import Item, Section, Table, View
 
 _STYLES = {"good": "green", "warn": "yellow", "bad": "red", "plain": "cyan"}
 #: Width for pipes and files, where there is no terminal to ask; COLUMNS still wins.
 _PIPE_WIDTH = 140
+#: Where a section begins, and what is under an item: behind a rule's code.
+_INDENT, _UNDER = 2, 10
 
 
 def make_console(stream: TextIO) -> Console:
@@ -28,14 +30,14 @@ def make_console(stream: TextIO) -> Console:
 def draw(view: View, console: Console) -> None:
     """The whole view."""
     for text, tone in view.verdict:
-        console.print(Text(text, style=f"bold {_STYLES[tone]}"))
-    console.print(Text(view.title, style="dim" if view.verdict else "bold"))
+        _draw_text(text, console, indent=0, style=f"bold {_STYLES[tone]}")
+    _draw_text(view.title, console, indent=0, style="dim" if view.verdict else "bold")
     for section in view.sections:
         draw_section(section, console)
     if view.notes:
         console.print()
         for note in view.notes:
-            console.print(Text(note, style="dim"))
+            _draw_text(note, console, indent=0, style="dim")
 
 
 def draw_section(section: Section, console: Console) -> None:
@@ -43,7 +45,7 @@ def draw_section(section: Section, console: Console) -> None:
     console.print()
     console.print(Text(section.title, style="bold underline"))
     for line in section.lines:
-        console.print(Padding(Text(line), (0, 0, 0, 2)))
+        _draw_text(line, console)
     for line in section.figure:
         console.print(Text(f"  {line}"), no_wrap=True, crop=True)
     for table in section.tables:
@@ -53,36 +55,49 @@ def draw_section(section: Section, console: Console) -> None:
 
 
 def _draw_table(table: Table, console: Console) -> None:
+    laid = lay_out(table, console.width - _INDENT)
     drawn = RichTable(
         box=None,
         pad_edge=False,
+        padding=(0, GAP, 0, 0),
         title=table.title or None,
         title_justify="left",
         title_style="bold",
         header_style="dim",
     )
-    for index, column in enumerate(table.columns):
+    for column, width, heading in zip(laid.columns, laid.widths, laid.heading, strict=True):
+        justify: JustifyMethod = "right" if column.right else "left"
         drawn.add_column(
-            escape(column.title),
-            justify="right" if column.right else "left",
-            no_wrap=column.right or index == 0,
-            style="bold" if column.strong else None,
-            overflow="fold",
+            Text(heading), justify=justify, vertical="top", width=width, style="bold" if column.strong else None
         )
-    for index, row in enumerate(table.rows):
-        footer = index >= len(table.rows) - table.footers
+    for index, row in enumerate(laid.rows):
+        footer = index >= len(laid.rows) - table.footers
         drawn.add_row(
             *(Text(cell) for cell in row), style="dim" if footer and row[0] == "range" else "bold" if footer else None
         )
-    console.print(Padding(drawn, (0, 0, 0, 2)))
+    console.print(Padding(drawn, (0, 0, 0, _INDENT)))
+    if laid.left_out:
+        _draw_text(f"left out at this width: {', '.join(laid.left_out)}", console, style="dim")
     for line in table.note.splitlines():
-        console.print(Padding(Text(line, style="dim"), (0, 0, 0, 2)))
+        _draw_text(line, console, style="dim")
+
+
+def _draw_text(text: str, console: Console, *, indent: int = _INDENT, style: str = "") -> None:
+    """Text in whole words under an indent."""
+    for line in wrap(text, console.width - indent):
+        console.print(Text(" " * indent + line, style=style), no_wrap=True, crop=False)
 
 
 def _draw_item(item: Item, console: Console) -> None:
-    line = Text.assemble((item.lead, f"bold {_STYLES[item.tone]}"), "  ", item.text)
+    saves = f"  [{item.saves}]" if item.saves else ""
+    first, *others = wrap(f"{item.lead}  {item.text}{saves}", console.width - _INDENT)
+    drawn = Text(" " * _INDENT + first)
+    drawn.stylize(f"bold {_STYLES[item.tone]}", _INDENT, _INDENT + len(item.lead))
+    if others:  # the rest stands under the text
+        for line in wrap(" ".join(others), console.width - _UNDER):
+            drawn.append("\n" + " " * _UNDER + line)
     if item.saves:
-        line.append(f"  [{item.saves}]", style="bold")
-    console.print(Padding(line, (0, 0, 0, 2)))
+        drawn.highlight_words([saves.strip()], style="bold")
+    console.print(drawn, no_wrap=True, crop=False)
     for more in item.more:
-        console.print(Padding(Text(f"→ {more}", style="dim"), (0, 0, 0, 10)))
+        _draw_text(f"→ {more}", console, indent=_UNDER, style="dim")

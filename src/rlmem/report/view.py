@@ -15,16 +15,21 @@ SMALL_SHARE = 0.002
 DOES_NOT_FIT = "MEM001"
 PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
 _VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
+_LEFT_OUT_FIRST = ("update", "collect", "evaluate", "build", "resume", "checkpoint", "import")
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """A column's heading; numbers are set right; ``strong`` marks the peak phase."""
+    """A column's heading; numbers are set right; ``strong`` marks the peak phase.
+
+    Where a terminal is too narrow, the column of the highest ``rank`` is left out first, of equal ones the right one.
+    """
 
     title: str
     right: bool = True
     strong: bool = False
+    rank: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +182,7 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
     rows.append(("range", *(_range(peaks[phase]) for phase in phases)))
     columns = (
         Column(title="component", right=False),
-        *(Column(title=f"{phase} ◄ peak" if phase == top else phase, strong=phase == top) for phase in phases),
+        *(phase_column(phase, is_peak=phase == top) for phase in phases),
     )
     cached = reserved.pop("runtime.allocator-cache", 0)
     pending = sum(reserved.values())
@@ -189,6 +194,12 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
     notes.append(spread(document, device, top))
     note = "\n".join(text for text in notes if text)
     return Table(title=device.upper(), columns=columns, rows=tuple(rows), footers=2, note=note)
+
+
+def phase_column(phase: str, *, is_peak: bool = False) -> Column:
+    """A phase's column; in a narrow terminal the phases in which runs hold least are left out first."""
+    rank = _LEFT_OUT_FIRST.index(phase) if phase in _LEFT_OUT_FIRST else 0
+    return Column(title=f"{phase} ◄ peak" if is_peak else phase, strong=is_peak, rank=rank)
 
 
 def _cell(value: int | None) -> str:
@@ -222,7 +233,7 @@ def process_table(document: Mapping[str, Any]) -> Table | None:
     columns = (
         Column(title="process", right=False),
         Column(title="count"),
-        Column(title="each"),
+        Column(title="each", rank=1),
         *(Column(title=device.upper()) for device in devices),
     )
     return Table(
