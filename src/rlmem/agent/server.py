@@ -5,6 +5,7 @@ fork (a child gets its own) and never lets an error out. The socket's name holds
 so that a number given again is not mistaken for it.
 """
 
+import ctypes
 import importlib
 import json
 import os
@@ -13,8 +14,9 @@ import stat
 import struct
 import sys
 import threading
+import time
 
-from . import proc
+from . import collector, proc
 
 #: What can be asked: the function that answers, in a module of this package that is loaded when it is first needed.
 HANDLERS = {
@@ -28,7 +30,7 @@ HANDLERS = {
 }
 LONGEST_QUESTION = 1 << 16
 #: A client that says nothing does not keep others waiting.
-PATIENCE = 5.0
+PATIENCE = 2.0
 _PACKAGE = __name__.rpartition(".")[0]
 _state = {"pid": None, "socket": None, "path": None, "identity": None, "hooked": False}
 
@@ -93,6 +95,7 @@ def opened(path):
     """A socket that listens; its folder is the user's alone, and so is it."""
     ear = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
+        ear.settimeout(None)  # whatever the program has made the default
         ear.bind(path)
         os.chmod(path, 0o600)
         ear.listen(8)
@@ -132,6 +135,7 @@ def forked():
     """
     ear = _state["socket"]
     try:
+        collector.reset()
         mainthread = sys.modules.get(__package__ + ".mainthread")
         if hasattr(mainthread, "reset"):
             mainthread.reset()
@@ -170,20 +174,37 @@ def is_answered(path):
 
 
 def listen(ear):
-    """Answer for as long as the process lives."""
-    while is_ours(ear):
-        try:
-            other, _ = ear.accept()
-        except OSError:
-            return
-        try:
-            with other:
-                other.settimeout(PATIENCE)
-                if is_owner(other):
-                    reply(other)
-        except Exception:  # a client that goes away is no trouble of the program's
-            continue
-    ear.detach()
+    """Answer for as long as the process lives, with the collector held off but for the waiting.
+
+    What stands between a release and the next hold makes no object that the collector counts, and so cannot start in
+    this thread a collection that is due: the C library's ``accept4`` returns a number, Python's ``accept`` objects.
+    """
+    accept, asked = ctypes.CDLL(None).accept4, (ear.fileno(), None, None, getattr(socket, "SOCK_CLOEXEC", 0))
+    collector.hold()
+    try:
+        while is_ours(ear):
+            collector.release()
+            number = accept(*asked)
+            collector.hold()
+            if number < 0:  # interrupted, or the program has no file to spare
+                time.sleep(0.05)
+                continue
+            try:
+                serve(socket.socket(fileno=number))
+            except Exception:  # a client that goes away is no trouble of the program's
+                continue
+        ear.detach()
+    finally:
+        collector.release()
+
+
+def serve(other):
+    """Answer one question, if it is one and by somebody who may ask."""
+    with other:
+        other.settimeout(PATIENCE)
+        text = question(other) if is_owner(other) else b""
+        if text:
+            other.sendall(reply(text))
 
 
 def is_owner(other):
@@ -194,19 +215,24 @@ def is_owner(other):
     return uid in (0, os.getuid())
 
 
-def reply(other):
-    """One question, one answer."""
+def question(other):
+    """One line of text; empty when none comes."""
     text = b""
     while not text.endswith(b"\n"):
         part = other.recv(4096)
         if not part or len(text) > LONGEST_QUESTION:
-            return
+            return b""
         text += part
+    return text
+
+
+def reply(text):
+    """The answer to a question, or what went wrong, told to the one who asked."""
     try:
         said = handle(json.loads(text.decode("utf-8")))
-    except Exception as error:  # told to the one who asked
+    except Exception as error:
         said = {"error": "%s: %s" % (type(error).__name__, error)}
-    other.sendall(json.dumps(said, default=str).encode("utf-8") + b"\n")
+    return json.dumps(said, default=str).encode("utf-8") + b"\n"
 
 
 def handle(request):
@@ -240,8 +266,6 @@ def phase(request):
 
 def trim(request):
     """Ask the C library to hand free memory back; how much resident memory that gave."""
-    import ctypes
-
     library = ctypes.CDLL(None)
     if not hasattr(library, "malloc_trim"):
         return {"error": "this C library has no malloc_trim"}

@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from . import children, fills, mainthread, roots
+from . import children, collector, fills, mainthread, roots
 from .storages import Storages
 
 #: Rows under this many bytes are added to the path they hang on.
@@ -423,7 +423,12 @@ def answer(request):
 
 
 def walked(request, careful=False):
-    """One walk in this thread."""
+    """One walk in this thread, without a collection of garbage in it."""
+    with collector.HeldOff():
+        return _walked(request, careful)
+
+
+def _walked(request, careful):
     cpu, begin = time.thread_time(), time.monotonic()
     walk = Walk(
         seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)), careful=careful
