@@ -15,7 +15,7 @@ from functools import lru_cache
 from itertools import pairwise
 from statistics import median
 
-from rlmem.agent.walk import MOST_ROWS
+from rlmem.agent.nodes import MOST_ROWS
 from rlmem.holdings import Holding
 from rlmem.moments import Growth, Moment
 from rlmem.watch.growth import ALPHA, drifts, is_steady, pairwise_slopes, rates_of
