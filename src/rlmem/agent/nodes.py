@@ -3,19 +3,31 @@
 #: Rows under this many bytes are added to the path they hang on.
 FOLD = 64 << 10
 MOST_ROWS = 500
+#: Paths have no more words: what lies further down belongs to the last that has one.
+DEEPEST = 48
+#: So many times the same word in a row (``.next.next``) is a chain of objects, which has one name, ``root.next…``.
+CHAIN = 16
+#: What elements of a long container are called.
+ELEMENTS = ("[…]", ".keys", "{…}")
+#: Of a longer path, the words at its beginning and its end that are shown.
+SHOWN = 6, 4
 
 
 class Node:
     """One path, and what was found at it."""
 
     __slots__ = (
-        "base", "capacity", "children", "covered", "device", "estimated", "extents", "filled", "folds", "graphs",
-        "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram", "whole", "word",
+        "base", "beyond", "capacity", "chained", "children", "covered", "depth", "device", "estimated", "extents",
+        "filled", "folds", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram",
+        "whole", "word",
     )  # fmt: skip
 
     def __init__(self, parent, word):
         self.parent, self.word = parent, word
         self.children = None
+        self.depth = parent.depth + 1 if parent is not None else 0
+        self.chained = parent.chained + 1 if parent is not None and parent.word == word else 0
+        self.beyond = 0
         self.kind = self.type = self.note = ""
         self.device = "ram"
         self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = 0
@@ -27,20 +39,43 @@ class Node:
         """The node one word further; the same one for the same word."""
         if not word:
             return self
+        if self.depth >= DEEPEST:
+            self.beyond += word == self.word
+            return self
         if self.children is None:
             self.children = {}
         found = self.children.get(word)
         if found is None:
             found = self.children[word] = Node(self, word)
+            if found.chained == CHAIN:
+                found.first().whole = True
         return found
 
+    def first(self):
+        """The first node of the chain this one is in."""
+        node = self
+        while node.chained:
+            node = node.parent
+        return node
+
+    def links(self):
+        """How many nodes of one word hang below each other from here; 0 for fewer than make a chain."""
+        count, node = 1, self
+        while node.children and self.word in node.children:
+            count, node = count + 1, node.children[self.word]
+        return count + node.beyond if count > CHAIN else 0
+
     def path(self):
-        """The words from the variable on."""
+        """The words from the variable on; of a long path those at both ends."""
         words, node = [], self
-        while node is not None:
+        while node.parent is not None:
             words.append(node.word)
             node = node.parent
-        return "".join(reversed(words))
+        words.reverse()
+        begin, end = SHOWN
+        if len(words) > begin + end + 1:
+            words[begin:-end] = ["…(%d more)" % (len(words) - begin - end)]
+        return "".join(words)
 
     @property
     def total(self):
@@ -62,8 +97,7 @@ class Node:
 
 def rows(top):
     """The paths that hold something, largest first; small ones are added to what they hang on."""
-    found = []
-    _fold(top, top, found)
+    found = _folded(top)
     found.sort(key=lambda node: -node.total)
     kept, rest = found[:MOST_ROWS], found[MOST_ROWS:]
     for node in rest:
@@ -71,27 +105,39 @@ def rows(top):
     return [row(node) for node in kept if node.word] + ([row(top, "(small objects)")] if top.total else [])
 
 
-def _fold(top, node, found):
-    for below in list((node.children or {}).values()):
-        _fold(top, below, found)
-        together = node.folds and below.word in ("[…]", ".keys", "{…}")
-        if node.parent is not None and (together or below.total < FOLD):
-            node.absorb(below)
-        elif below.total < FOLD:
-            top.absorb(below)
+def _folded(top):
+    """The nodes that are rows of their own, with what was added to them; those below a node stand before it."""
+    found, waiting = [], [(top, None)]
+    while waiting:
+        node, begin = waiting.pop()
+        if begin is None:  # first what is below
+            waiting.append((node, len(found)))
+            waiting += [(below, None) for below in (node.children or {}).values()]
+            continue
+        if node.folds or node.whole:  # what elements of a long list hold further down is the list's
+            below, found[begin:] = found[begin:], []
+            for each in below:
+                if _is_inside(each, node):
+                    node.absorb(each)
+                else:
+                    found.append(each)
+        above = node.parent
+        if above is None:
+            break
+        together = above.folds and node.word in ELEMENTS
+        if above is not top and (together or node.total < FOLD):
+            above.absorb(node)
+        elif node.total < FOLD:
+            top.absorb(node)
         else:
-            found.append(below)
-    if node.folds or node.whole:  # what elements of a long list hold further down is the list's
-        inside = [below for below in found if _is_inside(below, node)]
-        for below in inside:
-            node.absorb(below)
-            found.remove(below)
+            found.append(node)
+    return found
 
 
 def _is_inside(node, container):
     while node is not None and node.parent is not container:
         node = node.parent
-    return node is not None and (container.whole or node.word in ("[…]", ".keys", "{…}"))
+    return node is not None and (container.whole or node.word in ELEMENTS)
 
 
 def row(node, path=None):
@@ -103,12 +149,18 @@ def row(node, path=None):
         holder = holder.parent
         if holder is not None and holder.store:
             filled, capacity = holder.filled, holder.capacity
-    note = node.note
+    kind, note, path = node.kind or "objects", node.note, path or node.path()
+    links = node.links() if node.whole else 0
+    if links:
+        kind, filled, capacity, path = "container", links, None, path + "…"
+        note = note or "a chain of {:,} objects".format(links)
+    elif node.beyond:
+        kind, note = "container", note or "and what is linked below it"
     if node.graphs >= 1 and node.kind == "container":
         note = note or "holds %d tensors with the graphs they came from" % round(node.graphs)
     return {
-        "path": (path or node.path()).lstrip("."),
-        "kind": node.kind or "objects",
+        "path": path.lstrip("."),
+        "kind": kind,
         "type": node.type,
         "nbytes": node.nbytes,
         "covered": node.covered,

@@ -205,6 +205,8 @@ class Walk:
             found = children.referents(item)
         self.recognise(node, item, found)
         for word, value in found:
+            if value is None:
+                continue
             if traits.optimizer and word == ".state":
                 self.optimizer_state(node.child(".state"), value, scale)
             elif not (traits.optimizer and word == ".param_groups"):  # parameters have better names in their networks

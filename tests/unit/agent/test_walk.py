@@ -271,3 +271,45 @@ def test_arrays_of_a_programs_own_class_are_read_without_asking_it() -> None:
     Own.asked = 0
     rows(own=own)
     assert Own.asked == 0
+
+
+def linked(count: int, each: int) -> Holder:
+    """Objects of which each refers to the next."""
+    first: Any = None
+    for _ in range(count):
+        first = Holder(next=first, data=np.ones(each, np.uint8))
+    return first
+
+
+@pytest.mark.parametrize("count", [900, 1500, 50_000])
+def test_a_chain_of_objects_is_one_owner_and_takes_no_name_from_others(count: int) -> None:
+    found = rows(root=linked(count, 1000), other=np.ones(MIB), deep=nested(count))
+    assert found["other"]["nbytes"] == 8 * MIB
+    chain = found["root.next…"]
+    assert (chain["kind"], chain["filled"], chain["capacity"]) == ("container", count - 1, None)
+    assert chain["nbytes"] == (count - 1) * 1000
+    assert max(len(path) for path in found) < 80
+
+
+def nested(depth: int) -> list[Any]:
+    """Lists within lists; as deep as they are, they cannot be freed by a recursion."""
+    inner: list[Any] = []
+    for _ in range(depth):
+        inner = [inner, 0.5]
+    return inner
+
+
+def test_a_long_path_is_shortened_in_the_middle() -> None:
+    inner: Any = np.ones(MIB)
+    for word in reversed("abcdefghijklmnopqrstuvwxyz"):
+        inner = Holder(**{word: inner})
+    assert "root.a.b.c.d.e…(17 more).w.x.y.z" in rows(root=inner)
+
+
+def test_what_lies_deeper_than_any_path_is_counted() -> None:
+    inner: Any = Holder()
+    for _ in range(500):
+        inner = Holder(odd=Holder(even=inner, data=np.ones(10_000, np.uint8)))
+    found = rows(root=inner)
+    assert sum(row["nbytes"] for row in found.values()) == 500 * 10_000
+    assert max(row["nbytes"] for path, row in found.items() if path.startswith("root.odd.even.odd.even.odd…(")) > 4e6
