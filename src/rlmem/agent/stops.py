@@ -31,10 +31,14 @@ def describe(error, kind):
     ]
     own = [frame for frame in frames if not _library(frame.filename)]
     chosen = (own or frames or [None])[-1]
-    text = str(error) if not isinstance(error, SystemExit) else "exit code %s" % (error.code,)
+    message = "%s: %s" % (type(error).__name__, error) if str(error) else type(error).__name__
+    if isinstance(error, SystemExit):  # sys.exit("text") says why; a number does not
+        message = error.code if isinstance(error.code, str) else "exit code %s" % (error.code or 0)
     return {
         "kind": kind,
-        "message": "%s: %s" % (type(error).__name__, text) if text else type(error).__name__,
+        "code": error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else None,
+        "by_library": bool(frames) and _library(frames[-1].filename),
+        "message": message,
         "where": "%s:%d" % (chosen.filename, chosen.lineno) if chosen else None,
         "line": chosen.line if chosen else "",
     }

@@ -121,10 +121,15 @@ def run(argv: list[str] | None = None) -> int:
         return _say("interrupted; nothing was written", 130)
     except KeyboardInterrupt:
         return _say("interrupted; nothing was written", 130)
+    except click.NoSuchOption as error:
+        from rlmem.cli.script_options import as_meant
+
+        meant = as_meant(error, sys.argv[1:] if argv is None else argv)
+        if meant is None:
+            return _usage(error)
+        return _say(f"{error.ctx.command_path if error.ctx else 'rlmem'} has no option {error.option_name}; arguments of a script come after '--': {meant}", 2)
     except click.ClickException as error:
-        context = getattr(error, "ctx", None)
-        help_hint = f" (see '{context.command_path} --help')" if context else ""
-        return _say(f"{error.format_message()}{help_hint}", 2)
+        return _usage(error)
     except RlmemError as error:
         return _say(str(error), error.exit_code)
     except BrokenPipeError:
@@ -145,6 +150,12 @@ def _pipe_closed() -> int:
 def _silence_stdout() -> None:
     """Point standard output elsewhere, so that the interpreter's own flush at the end stays quiet."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _usage(error: click.ClickException) -> int:
+    context = getattr(error, "ctx", None)
+    help_hint = f" (see '{context.command_path} --help')" if context else ""
+    return _say(f"{error.format_message()}{help_hint}", 2)
 
 
 def _say(message: str, code: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from rlmem.errors import AnalysisError, RlmemError, SpecError
+from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.ledger import Ledger
 from rlmem.plan import Plan
 from rlmem.planner import Planner
@@ -18,6 +18,7 @@ from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.ledger import TracedLedger
+from rlmem.trace.refused import refused_arguments
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +61,8 @@ def traced(planner: Planner, run: DryRun) -> Traced:
     if closed is not None:
         plan = replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
         return Traced(plan=plan, asked=spec, replan=lambda other: planner.plan(other, findings=False))
+    if refused := refused_arguments(run):
+        raise UsageError(refused)
     raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
 
 

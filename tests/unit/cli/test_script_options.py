@@ -1,0 +1,72 @@
+"""Arguments of a script that are in the wrong place, or that the script itself refuses."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from rlmem.cli import run as cli
+
+SCRIPT = """
+import argparse
+parser = argparse.ArgumentParser(prog="train.py")
+parser.add_argument("--steps", type=int, required=True)
+parser.parse_args()
+"""
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("plan train.py --steps 5", "plan train.py -- --steps 5"),
+        ("plan train.py --steps 5 --ram 16GB", "plan train.py --ram 16GB -- --steps 5"),
+        ("plan train.py --steps=5 -v --json", "plan train.py --json -- --steps=5 -v"),
+        ("plan --ram 8GB train.py --env A B -- --lr 1", "plan --ram 8GB train.py -- --env A B --lr 1"),
+        ("fit zoo:sac/Pendulum-v1 --n-timesteps 5", "fit zoo:sac/Pendulum-v1 -- --n-timesteps 5"),
+        ("measure train.py --buffer 1e6 --repeat 2", "measure train.py --repeat 2 -- --buffer 1e6"),
+    ],
+)
+def test_an_option_of_the_script_is_suggested_after_two_dashes(
+    typed: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli(typed.split()) == 2
+    said = capsys.readouterr().err.strip()
+    assert said.endswith(f"arguments of a script come after '--': rlmem {meant}")
+    assert "mean" not in said  # none of rlmem's own options is suggested
+
+
+@pytest.mark.parametrize("typed", ["plan pidog-sac --stps 5", "presets --steps 5"])
+def test_without_a_script_the_nearest_option_is_suggested(typed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli(typed.split()) == 2
+    assert "No such option" in capsys.readouterr().err
+
+
+def test_a_script_that_refuses_its_arguments_says_why_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT)
+    assert cli(["plan", str(path), "--python", sys.executable]) == 2
+    said = capsys.readouterr().err
+    assert "train.py refuses its arguments (none were given)" in said
+    assert "usage: train.py [-h] --steps STEPS" in said
+    assert "error: the following arguments are required: --steps" in said
+    assert f"come after '--': {path} -- ARGUMENTS" in said
+    assert cli(["plan", str(path), "--python", sys.executable, "--", "--stps", "4"]) == 2
+    said = capsys.readouterr().err
+    assert "refuses its arguments (--stps 4)" in said
+    assert "ARGUMENTS" not in said
+
+
+@pytest.mark.parametrize(("line", "told"), [("sys.exit('no GPU here')", "no GPU here"), ("sys.exit(2)", "exit code 2")])
+def test_an_exit_of_the_scripts_own_is_not_about_arguments(
+    line: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(f"import sys\n{line}\n")
+    assert cli(["plan", str(path), "--python", sys.executable]) == 3
+    said = capsys.readouterr().err
+    assert "refuses" not in said
+    assert told in said
