@@ -127,7 +127,10 @@ def run(argv: list[str] | None = None) -> int:
         meant = as_meant(error, sys.argv[1:] if argv is None else argv)
         if meant is None:
             return _usage(error)
-        return _say(f"{error.ctx.command_path if error.ctx else 'rlmem'} has no option {error.option_name}; arguments of a script come after '--': {meant}", 2)
+        return _say(
+            f"{error.ctx.command_path if error.ctx else 'rlmem'} has no option {error.option_name}; arguments of a script come after '--': {meant}",
+            2,
+        )
     except click.ClickException as error:
         return _usage(error)
     except RlmemError as error:

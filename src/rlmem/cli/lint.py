@@ -29,7 +29,11 @@ STDIN = "-"
 @click.option("--ram", metavar="SIZE", help="Memory the runs may use; without it none is called too large.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix: those that may change what the program does, too.")
-@click.option("--diff", is_flag=True, help="Show fixes as a patch; without --fix nothing is written.")
+@click.option(
+    "--diff",
+    is_flag=True,
+    help="Show fixes as a patch and write nothing: all of them, or with --fix those it would make.",
+)
 @click.option("--baseline", type=click.Path(path_type=Path), metavar="FILE", help="Findings that are known.")
 @click.option("--write-baseline", is_flag=True, help="Write what is found now to the baseline.")
 @click.option("--statistics", is_flag=True, help="How often each rule found something.")
@@ -65,7 +69,8 @@ def command(
     \b
     Examples:
       rlmem lint train.py src/
-      rlmem lint . --fix --diff
+      rlmem lint . --diff
+      rlmem lint . --fix
       rlmem lint . --format sarif -o rlmem.sarif
       rlmem lint . --select buffers,MEM204 --severity info
       rlmem lint . --baseline rlmem-baseline.json --write-baseline
@@ -90,17 +95,19 @@ def command(
             session.lint_files(tick)
     if write_baseline:
         return _write_baseline(session)
-    try:
-        patches = session.fix(("safe", "unsafe") if unsafe_fixes else ("safe",)) if fix else []
-    except KeyboardInterrupt:
-        _say(f"interrupted; fixed: {', '.join(session.fixed) or 'nothing'}")
-        return 130
+    safeties = ("safe",) if fix and not unsafe_fixes else ("safe", "unsafe")
     if diff:
-        patches += session.unmade()
+        patches = session.patches(safeties)
         if patches or output is not None:
             emit("".join(patches), output)
         _say_rest(session)
         return session.exit_code(found=bool(patches), exit_zero=exit_zero)
+    try:
+        if fix:
+            session.fix(safeties)
+    except KeyboardInterrupt:
+        _say(f"interrupted; fixed: {', '.join(session.fixed) or 'nothing'}")
+        return 130
     emit(_rendered(session, "statistics" if statistics else wanted, output), output)
     return session.exit_code(found=session.has_findings, exit_zero=exit_zero)
 

@@ -18,7 +18,9 @@ def as_meant(error: click.NoSuchOption, argv: Sequence[str]) -> str | None:
     from rlmem.trace.target import is_runnable
 
     context = error.ctx
-    if context is None or not any(isinstance(each, click.Argument) and each.nargs == -1 for each in context.command.params):
+    if context is None or not any(
+        isinstance(each, click.Argument) and each.nargs == -1 for each in context.command.params
+    ):
         return None
     known = {name: each for each in context.command.params if isinstance(each, click.Option) for name in each.opts}
     words, given = _split(argv)

@@ -89,9 +89,8 @@ class Session:
             return 1
         return 3 if any(problem.failed for problem in self.problems) else 0
 
-    def fix(self, safeties: tuple[str, ...]) -> list[str]:
-        """Make the fixes of these safeties, file by file; what was made, as patches."""
-        patches = []
+    def fix(self, safeties: tuple[str, ...]) -> None:
+        """Make the fixes of these safeties, file by file."""
         for number, report in enumerate(self.reports):
             if not _fixable(report, safeties):
                 continue
@@ -103,25 +102,24 @@ class Session:
             self.reports[number] = fixing.report
             if fixing.made:
                 self.fixed[report.path] = [finding.code for finding in fixing.made]
-                patches.append(_patch("made", fixing))
-        return patches
 
-    def unmade(self) -> list[str]:
-        """Patches of the fixes that have not been made: the safe ones, and the unsafe ones on top of them."""
+    def patches(self, safeties: tuple[str, ...]) -> list[str]:
+        """The fixes of these safeties as patches, one safety on top of the other; nothing is written."""
         patches = []
         for report in self.reports:
-            if not _fixable(report, ("safe", "unsafe")):
+            if not _fixable(report, safeties):
                 continue
             try:
                 text = self._given or read_file(Path(report.path))
-            except Unreadable:  # said when it could not be fixed
+            except Unreadable as error:  # it was readable when it was linted
+                self._problem(Problem(path=report.path, text=f"no patch: {error}"))
                 continue
             now = report
-            for safety in ("safe", "unsafe"):
+            for safety in safeties:
                 fixing = fix_text(self.linter, now, text, (safety,))
                 self._said(fixing)
                 if fixing.made:
-                    patches.append(_patch(f"{safety}, not made", fixing))
+                    patches.append(_patch(safety, fixing))
                 now, text = fixing.report, replace(text, text=fixing.after)
         return patches
 

@@ -151,23 +151,23 @@ def test_a_patch_shows_safe_and_unsafe_fixes_and_git_can_apply_it(project: Write
     path = project(src__train="x = 1\nwaste()\nrisk()\n")
     code, out, err = lint("--diff")
     assert (code, path.read_text()) == (1, "x = 1\nwaste()\nrisk()\n")
-    assert "# MEM101: no waste (safe, not made)" in out
-    assert "# MEM102: no risk (unsafe, not made)" in out
+    assert "# MEM101: no waste (safe)" in out
+    assert "# MEM102: no risk (unsafe)" in out
     assert "2 findings in 1 file" in err
     subprocess.run(["git", "apply", "-"], input=out.encode(), cwd=path.parents[1], check=True)
     assert path.read_text() == "x = 1\nthrift()\ncalm()\n"
     assert lint("--diff") == (0, "", "no findings in 1 file\n")
 
 
-def test_fix_with_a_patch_makes_the_safe_ones_and_shows_the_unsafe_ones(project: Write, lint: Lint) -> None:
+def test_a_patch_of_what_fix_would_write_writes_nothing(project: Write, lint: Lint) -> None:
     path = project(train="waste()\nrisk()\n")
     code, out, _ = lint(".", "--fix", "--diff")
-    assert (code, path.read_text()) == (1, "thrift()\nrisk()\n")
-    assert (
-        out.index("# MEM101: no waste (made)")
-        < out.index("-waste()")
-        < out.index("# MEM102: no risk (unsafe, not made)")
-    )
+    assert (code, path.read_text()) == (1, "waste()\nrisk()\n")
+    assert "+thrift()" in out
+    assert "calm()" not in out
+    code, out, _ = lint(".", "--fix", "--unsafe-fixes", "--diff")
+    assert (code, path.read_text()) == (1, "waste()\nrisk()\n")
+    assert "+thrift()" in out
     assert "+calm()" in out
 
 
