@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import math
 import random
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlmem.units import MIB
-from rlmem.watch.growth import FEWEST, Trend, blocks, find_trend, mann_kendall, pairwise_slopes, student
+from rlmem.watch.growth import (
+    FEWEST,
+    FEWEST_FAST,
+    Trend,
+    blocks,
+    find_surge,
+    find_trend,
+    mann_kendall,
+    pairwise_slopes,
+    signed_rank,
+    student,
+)
 
 lengths = st.integers(FEWEST, 400)
 scales = st.floats(1e3, 1e11)
@@ -150,3 +162,51 @@ def test_slopes_quantiles_and_blocks() -> None:
     assert student(0.025, 30) == pytest.approx(2.042, rel=0.001)
     assert student(0.05, 7) == pytest.approx(1.895, rel=0.01)
     assert blocks([1.0, 1.0], [3.0, 5.0], 4) == ([1.0], [4.0])
+
+
+def test_a_line_beside_one_large_step_is_found_wherever_the_step_is() -> None:
+    for at in (5, 60, 150, 220):
+        values = [435.0 * MIB + 0.6 * MIB * index + (120 * MIB if index > at else 0) for index in range(270)]
+        found = trend(values)
+        assert found.goes_on, at
+        assert found.per_s == pytest.approx(0.6 * MIB, rel=0.1)
+
+
+def test_a_line_after_bursts_of_a_start_is_found_within_two_minutes() -> None:
+    def values(count: int) -> list[float]:
+        start = [index * 30.0 * MIB for index in range(10)] + [300.0 * MIB] * 15 + [435.0 * MIB] * 15
+        return [*start, *((435 + index / 3) * MIB for index in range(count))]
+
+    assert trend(values(110)).goes_on
+
+
+def test_ranks_count_what_a_scatter_hides() -> None:
+    assert signed_rank([1.0] * 10) == 2**-10
+    assert signed_rank([0.0, 0.0, 0.0]) == 1.0
+    assert signed_rank([-1.0, 1.0, -2.0, 2.0]) > 0.4
+
+
+@FEW
+@given(scales, st.floats(0.04, 0.5), st.integers(FEWEST_FAST, 60))
+def test_fast_large_growth_needs_few_samples(base: float, share: float, count: int) -> None:
+    values = [base * (1 + share * index) for index in range(count)]
+    found = find_surge([float(index) for index in range(count)], values, limit=2.5 * values[-1])
+    assert found is not None
+    assert found.goes_on
+    assert found.per_s == pytest.approx(base * share, rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("name", "size"),
+    [
+        ("slow", lambda at: 100 + 0.1 * at),
+        ("far from the limit", lambda at: 1 + 0.05 * at),
+        ("slows down", lambda at: 100 * (1 - math.exp(-at / 15))),
+        ("falls now and then", lambda at: 20 + (at % 10) * 5 + at),
+        ("one step", lambda at: 20.0 if at < 15 else 90.0),
+        ("has ended", lambda at: 20 + 5 * min(at, 14)),
+    ],
+)
+def test_other_growth_needs_all_samples(name: str, size: Callable[[int], float]) -> None:
+    values = [size(index) for index in range(40)]
+    assert find_surge(list(range(40)), values, limit=150.0) is None, name

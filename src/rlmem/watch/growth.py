@@ -5,8 +5,9 @@ independent. Growth must then pass two tests, because memory wanders in two ways
 
 - Mann–Kendall on 48 blocks, corrected for ties and (Hamed and Rao, 1998) for autocorrelation: is it more than noise
   around a constant?
-- a t test on the differences of 16 blocks: is it more than wandering without a direction? One step, or three, do not
-  pass, however large: their differences are few and the rest are zero.
+- a t test or a signed-rank test (Wilcoxon) on the differences of 16 blocks: is it more than wandering without a
+  direction? One step, or three, do not pass, however large: their differences are few and the rest are zero. A line
+  beside a step passes by its ranks.
 
 It is *steady* when the second half of the window grows too, at a rate comparable to the first: an allocator that warms
 up, or a cache that fills, slows down. The rate is Theil and Sen's, the range that of its 90 % interval.
@@ -23,13 +24,19 @@ from statistics import NormalDist, fmean, median, stdev
 
 #: Fewer samples than this are too short to tell anything: 100 s at one a second.
 FEWEST = 100
+#: Unless growth is so fast, large and without a fall that waiting would be worse: 20 s at one a second.
+FEWEST_FAST = 20
+#: Such growth made at least this share of what there is, and reaches the limit within as many times the time it was seen.
+LARGE, SOON = 0.25, 5
 #: Of how many series without any growth one may pass, in each of the two tests.
 ALPHA = 0.002
 #: The second half has half of the data, and its growth was seen in the whole already.
 HALF_ALPHA = 0.05
-FINE, COARSE = 48, 16
+FINE, COARSE, FAST = 48, 16, 12
 #: Second half against first: under the first share growth dies out; under the second it does if that is more than noise.
 DIES_OUT, SLOWS = 0.8, 0.9
+#: A step so many times as far from the usual change as any other is one of its own kind.
+LONE = 4
 #: A later part must end above all before it, by this share of its own rise: a return to an earlier level is no growth.
 NEW_HIGH = 0.25
 #: Parts of the history that are looked at, longest first: what began later is found later, in proportion.
@@ -72,6 +79,24 @@ def find_trend(times: Sequence[float], values: Sequence[float], *, fewest: int =
     return best
 
 
+def find_surge(times: Sequence[float], values: Sequence[float], *, limit: float) -> Trend | None:
+    """Growth that is told before there are enough samples: fast, large, without a fall, and soon at the limit."""
+    if len(times) < FEWEST_FAST or times[-1] <= times[0]:
+        return None
+    for start in _starts(times, FEWEST_FAST):
+        series = blocks(times[start:], values[start:], FAST)
+        rates, (_, sizes), seconds = rates_of(series), series, times[-1] - times[start]
+        if min(rates) < 0 or not drifts(rates, ALPHA) or not is_steady(rates):
+            continue
+        slopes = pairwise_slopes(series)
+        rate = median(slopes)
+        is_soon = limit - values[-1] <= SOON * seconds * rate
+        if is_soon and sizes[-1] - sizes[0] >= LARGE * sizes[-1]:
+            low, high = slopes[len(slopes) // 20], slopes[-1 - len(slopes) // 20]
+            return Trend(per_s=rate, low=low, high=high, significant=True, steady=True, seconds=seconds)
+    return None
+
+
 def _starts(times: Sequence[float], fewest: int) -> Iterator[int]:
     span, last = times[-1] - times[0], -1
     for part in PARTS:
@@ -91,7 +116,8 @@ def _began(times: Sequence[float], values: Sequence[float], start: int, trend: T
         return False
     early = bisect_left(times, times[start] - trend.seconds)
     rates = rates_of(blocks(times[early : start + 1], values[early : start + 1], COARSE))
-    return not (drifts(rates, HALF_ALPHA) and fmean(rates) * DIES_OUT > trend.per_s)
+    # The median: a burst before it (imports, a model that is built) is no growth that slows down.
+    return not (drifts(rates, HALF_ALPHA) and median(rates) * DIES_OUT > trend.per_s)
 
 
 def measure_trend(times: Sequence[float], values: Sequence[float]) -> Trend:
@@ -101,7 +127,7 @@ def measure_trend(times: Sequence[float], values: Sequence[float]) -> Trend:
     if not drifts(rates, ALPHA):
         rate = fmean(rates) if rates else 0.0
         return Trend(per_s=rate, low=rate, high=rate, significant=False, steady=False, seconds=seconds)
-    fine = blocks(times, values, FINE)
+    fine = _level(blocks(times, values, FINE))
     slopes = pairwise_slopes(fine)
     score, variance = mann_kendall(fine, median(slopes))
     low, high = _interval(slopes, variance)
@@ -115,6 +141,20 @@ def measure_trend(times: Sequence[float], values: Sequence[float]) -> Trend:
         seconds=seconds,
         quickens=fmean(rates[: len(rates) // 2]) < DIES_OUT * fmean(rates[len(rates) // 2 :]),
     )  # fmt: skip
+
+
+def _level(series: Series) -> Series:
+    """The same without one lone step, which says nothing of the pace beside it."""
+    times, values = series
+    changes = [after - before for before, after in pairwise(values)]
+    if len(changes) < 3:
+        return series
+    *_, second, largest = sorted(changes)
+    usual = median(changes)
+    if largest - usual <= LONE * (second - usual):
+        return series
+    place = changes.index(largest) + 1
+    return times, [*values[:place], *(value - largest + usual for value in values[place:])]
 
 
 def blocks(times: Sequence[float], values: Sequence[float], count: int) -> tuple[list[float], list[float]]:
@@ -141,10 +181,30 @@ def rates_of(series: Series) -> list[float]:
 
 
 def drifts(rates: Sequence[float], alpha: float) -> bool:
-    """Whether the mean of some differences is above zero by more than their scatter allows (one-sided t test)."""
+    """Whether differences are above zero by more than their scatter allows: by their mean, or by their ranks.
+
+    One large step among small rises makes the scatter so large that a t test sees no growth; ranks do not mind its size.
+    """
     if len(rates) < 3 or (mean := fmean(rates)) <= 0:
         return False
-    return mean > student(alpha, len(rates) - 1) * stdev(rates) / math.sqrt(len(rates))
+    return mean > student(alpha, len(rates) - 1) * stdev(rates) / math.sqrt(len(rates)) or signed_rank(rates) < alpha
+
+
+def signed_rank(rates: Sequence[float]) -> float:
+    """How often differences without a direction rise as much as these by chance (Wilcoxon, one-sided, exact).
+
+    >>> signed_rank([1.0, 2.0, 3.0, 4.0, 90.0]), signed_rank([-1.0, 2.0]), signed_rank([0.0, 0.0, 5.0])
+    (0.03125, 0.5, 0.5)
+    """
+    sizes = sorted((abs(rate), rate > 0) for rate in rates if rate)
+    score = sum(rank for rank, (_, rises) in enumerate(sizes, 1) if rises)
+    ways = [1]  # by sum of ranks: in how many of all choices of signs it comes out
+    for rank in range(1, len(sizes) + 1):
+        longer = [*ways, *[0] * rank]
+        for total, count in enumerate(ways):
+            longer[total + rank] += count
+        ways = longer
+    return sum(ways[score:]) / 2 ** len(sizes)
 
 
 def student(alpha: float, freedom: int) -> float:
@@ -163,10 +223,12 @@ def is_steady(rates: Sequence[float]) -> bool:
     first, second = rates[:half], rates[half:]
     if median(rates[-quarter:]) <= 0 or not drifts(second, HALF_ALPHA):
         return False
+    if half > 2:  # one step, however large, is no pace that is lost
+        first = sorted(first)[:-1]
     before, after = fmean(first), fmean(second)
     if after < DIES_OUT * before:
         return False
-    scatter = math.sqrt(stdev(first) ** 2 / len(first) + stdev(second) ** 2 / len(second)) if half > 1 else 0.0
+    scatter = math.sqrt(stdev(first) ** 2 / len(first) + stdev(second) ** 2 / len(second)) if len(first) > 1 else 0.0
     slower = before - after > student(HALF_ALPHA, max(1, len(rates) - 2)) * scatter
     return not (after < SLOWS * before and slower)
 
