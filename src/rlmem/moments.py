@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlmem.holdings import Holding, Progress
 
 #: normal: nothing grows; filling: what grows has a known end; leaking: something grows without one;
-#: stuck: the program does nothing (no CPU time, no steps); unknown: too short to tell.
+#: stuck: the program does nothing (no CPU time, and nothing changes); unknown: too short to tell.
 STATES = ("unknown", "normal", "filling", "leaking", "stuck")
 
 
@@ -26,6 +26,7 @@ class Moment:
     processes: int = 1
     threads: int = 0
     cpu_s: float = 0.0
+    idle_s: float = 0.0  # for how long none of them has taken CPU time, but to answer our questions
     limit_bytes: int | None = None  # what the tree may reach under the limit that will bite first
     limit_name: str = ""
     vram_limit_bytes: int | None = None
@@ -51,11 +52,18 @@ class Growth:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Forecast:
-    """What it comes to: the size it will reach, or when the limit is reached; seconds from the last moment."""
+    """What it comes to: the size it will reach, or when the limit is reached; seconds from the last moment.
+
+    ``fits`` is None where no limit is known, or where the range of the size has the limit in it.
+    """
 
     final_bytes: int | None = None
+    final_low_bytes: int | None = None
+    final_high_bytes: int | None = None
     fits: bool | None = None
     full_in_s: float | None = None
+    full_low_s: float | None = None
+    full_high_s: float | None = None
     full_at_step: int | None = None
     oom_in_s: float | None = None
     oom_low_s: float | None = None

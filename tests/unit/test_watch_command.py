@@ -332,8 +332,8 @@ def test_metrics_of_a_live_process_are_served_while_it_is_watched(target: subpro
         with urllib.request.urlopen(url, timeout=5) as answer:
             assert f'target="{target.pid}"'.encode() in answer.read()
         watch.send_signal(signal.SIGINT)
-        watch.communicate(timeout=20)
-        assert watch.returncode == 0
+        _, err = watch.communicate(timeout=20)
+        assert (watch.returncode, err) == (0, "\n")
 
 
 # -- the dashboard -------------------------------------------------------------------------------------------------------

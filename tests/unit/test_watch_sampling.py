@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -224,12 +225,52 @@ def test_owners_are_asked_at_once_then_seldom_and_more_often_while_something_gro
         assert not watch._asking.is_busy  # type: ignore[union-attr]
         watch.ask_now()
         settled(watch, clock, lambda each: each.holdings is not None)  # type: ignore[attr-defined]
-        assert watch._looks == 2
         watch.is_growing = True
         watch.ask_now()
         settled(watch, clock, lambda each: each.holdings is not None)  # type: ignore[attr-defined]
         clock.now += 11
         settled(watch, clock, lambda each: each.holdings is not None)  # type: ignore[attr-defined]
+
+
+def test_dear_looks_come_at_the_latest_when_the_time_has_doubled_while_something_grows() -> None:
+    clock = Clock()
+    answer = Answer(holdings=(), cost_s=10.0)
+    with child() as process:
+        watch = watch_of(process.pid, clock, owners=True, asking=answering(answer))
+        for _ in range(5):
+            seen = settled(watch, clock, lambda each: each.holdings is not None).at_s  # type: ignore[attr-defined]
+            clock.now += max(10, seen) - 1
+            assert watch.sample().holdings is None
+            assert not watch._asking.is_busy  # type: ignore[union-attr]
+            clock.now += 1.1
+        assert seen > 60
+        watch.is_growing = False
+        settled(watch, clock, lambda each: each.holdings is not None)  # type: ignore[attr-defined]
+        clock.now += 3000
+        watch.sample()
+        assert not watch._asking.is_busy  # type: ignore[union-attr]
+
+
+def test_cpu_time_that_only_our_questions_take_leaves_a_program_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock()
+    with child() as process:
+        real = read_member(process.pid)
+        assert real is not None
+        used = [1.0]
+        monkeypatch.setattr(sampling, "read_member", lambda pid, root: replace(real, cpu_s=used[0]))
+        asking_now = answering(Answer(holdings=(), cost_s=0.01))
+        watch = watch_of(process.pid, clock, owners=True, asking=asking_now)
+        watch.sample()  # asks
+        clock.now += 1
+        used[0] += 0.02
+        settled(watch, clock, lambda each: each.holdings is not None)  # type: ignore[attr-defined]
+        clock.now += 5
+        assert watch.sample().idle_s >= 6
+        used[0] += 0.01
+        clock.now += 1
+        assert watch.sample().idle_s == 0
+        clock.now += 1
+        assert watch.sample().idle_s == 1
 
 
 def test_a_program_without_an_agent_is_said_to_have_no_names() -> None:
@@ -268,6 +309,15 @@ def test_the_largest_workers_are_asked_too_and_their_owners_carry_their_name() -
     assert answer.holdings is not None
     assert [held.path for held in answer.holdings] == ["env.frames", "worker 4: env.frames", "worker 3: env.frames"]
     assert answer.cost_s > 1.5
+    assert answer.asked == {1, 3, 4}
+
+
+def test_workers_of_one_size_are_not_asked_in_turn() -> None:
+    members = [make_member(1, role="main"), *(make_member(pid, rss=100 + pid) for pid in (2, 3, 4, 5))]
+    tell = lambda pid: explained(pid, "x")  # noqa: E731
+    assert asking.ask(members, tell, lambda _: True, before={2, 3}).asked == {1, 2, 3}
+    members.append(make_member(6, rss=200))
+    assert asking.ask(members, tell, lambda _: True, before={2, 3}).asked == {1, 3, 6}
 
 
 def test_who_cannot_be_asked_is_a_note() -> None:

@@ -53,6 +53,7 @@ MOMENT_JSON_SCHEMA: dict[str, Any] = {
                     "processes": {"type": "integer"},
                     "threads": {"type": "integer"},
                     "cpu_s": {"type": "number"},
+                    "idle_s": {"type": "number"},
                     "limit_bytes": _WHOLE,
                     "limit_name": {"type": "string"},
                     "vram_limit_bytes": _WHOLE,
@@ -61,7 +62,8 @@ MOMENT_JSON_SCHEMA: dict[str, Any] = {
                     "progress": {"type": ["object", "null"]},
                     "holdings": {"type": ["array", "null"]},
                     "notes": {"type": "array", "items": {"type": "string"}},
-                }
+                },
+                optional=("idle_s",),
             ),
             "members": {"type": "array", "items": {"type": "object"}},
             "judgement": described(

@@ -78,6 +78,8 @@ def moment_data(moment: Moment) -> dict[str, Any]:
     data = {name: value for name, value in asdict(moment).items() if value != _DEFAULTS[name]}
     data["at_s"] = round(moment.at_s, 3)
     data["cpu_s"] = round(moment.cpu_s, 3)
+    if moment.idle_s:
+        data["idle_s"] = round(moment.idle_s, 3)
     if moment.holdings is not None:
         data["holdings"] = [
             {name: value for name, value in asdict(held).items() if value != _DEFAULTS[name]}

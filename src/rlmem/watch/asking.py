@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from rlmem.errors import AnalysisError
@@ -14,6 +14,9 @@ from rlmem.watch.members import Member
 
 #: The main process, and this many of the largest others that have an agent.
 OTHERS = 2
+#: One that was asked before is asked again until another is so much larger: of many workers of one size the largest
+#: changes from look to look, and none would have a history.
+FAITHFUL = 1.5
 HOW_TO_NAME = "no names of owners: start the program with 'rlmem run -- …', or put 'import rlmem.preload' into it"
 
 
@@ -25,6 +28,7 @@ class Answer:
     progress: Progress | None = None
     cost_s: float = 0.0
     notes: tuple[str, ...] = ()
+    asked: frozenset[int] = frozenset()
 
 
 #: Explains one process; raises an AnalysisError when it cannot.
@@ -48,11 +52,18 @@ def explain(pid: int) -> Explanation:
 
 
 def ask(
-    members: Sequence[Member], explain_one: Explain = explain, can_ask: Callable[[int], bool] = has_agent
+    members: Sequence[Member],
+    explain_one: Explain = explain,
+    can_ask: Callable[[int], bool] = has_agent,
+    before: Container[int] = frozenset(),
 ) -> Answer:
-    """The owners of the main process, and of the largest others; theirs begin with who they are."""
+    """The owners of the main process, and of the largest others; theirs begin with who they are.
+
+    Those asked ``before`` are asked again unless others are much larger.
+    """
     begin = time.thread_time()
-    main, rest = members[0], sorted(members[1:], key=lambda member: -member.rss_bytes)
+    sizes = {member.pid: member.rss_bytes * (FAITHFUL if member.pid in before else 1.0) for member in members}
+    main, rest = members[0], sorted(members[1:], key=lambda member: -sizes[member.pid])
     asked, paused = list[tuple[Member, Explanation]](), 0.0
     notes: list[str] = []
     for member in (main, *(other for other in rest if can_ask(other.pid))):
@@ -77,14 +88,16 @@ def ask(
         for held in found.holdings
     )
     progress = next((found.progress for _, found in asked if found.progress is not None), None)
-    return Answer(holdings=holdings, progress=progress, cost_s=cost, notes=tuple(notes))
+    pids = frozenset(member.pid for member, _ in asked)
+    return Answer(holdings=holdings, progress=progress, cost_s=cost, notes=tuple(notes), asked=pids)
 
 
 class Asking:
     """One question at a time, in the background."""
 
-    def __init__(self, ask_all: Callable[[Sequence[Member]], Answer] = ask) -> None:
-        self._ask = ask_all
+    def __init__(self, ask_all: Callable[[Sequence[Member]], Answer] | None = None) -> None:
+        self._before = frozenset[int]()
+        self._ask = ask_all or (lambda members: ask(members, before=self._before))
         self._thread: threading.Thread | None = None
         self._answer: Answer | None = None
 
@@ -104,6 +117,7 @@ class Asking:
             return None
         self._thread = None
         answer, self._answer = self._answer, None
+        self._before = answer.asked if answer else frozenset()
         return answer or Answer(notes=("owners could not be asked",))
 
     def _work(self, members: Sequence[Member]) -> None:

@@ -204,7 +204,7 @@ def signed_rank(rates: Sequence[float]) -> float:
         for total, count in enumerate(ways):
             longer[total + rank] += count
         ways = longer
-    return sum(ways[score:]) / 2 ** len(sizes)
+    return float(sum(ways[score:]) / 2 ** len(sizes))
 
 
 def student(alpha: float, freedom: int) -> float:

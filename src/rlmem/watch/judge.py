@@ -3,60 +3,40 @@
 Meaning comes first: what becomes resident inside a store with a capacity, or inside an array allocated whole, has an end
 and is *filling*. What is left after those is the residual; only if it grows by more than noise and does not slow down
 is it *leaking* (``rlmem.watch.growth`` has the tests). A container without a bound whose count rises all along is the
-culprit, the one that takes most bytes a second first. A verdict of leaking that is wrong is worse than one that is
-late: growth that would need more than a month to matter, or whose owners have no names, is said and not called a leak.
+culprit, the one that takes most bytes a second first; if it took most of what the total gained, that is a leak also where
+owners were asked too seldom for a residual. A verdict of leaking that is wrong is worse than one that is late: growth
+that would need more than a month to matter, or whose owners have no names, is said and not called a leak.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from statistics import median
 
 from rlmem.moments import Forecast, Growth, Judgement, Moment
 from rlmem.watch import words
-from rlmem.watch.forecast import Filling, Pace, foresee, read_fillings, read_pace
-from rlmem.watch.growth import FEWEST, Trend, find_trend
-from rlmem.watch.owners import Owner, bounded_bytes, looks, read_owners
+from rlmem.watch.forecast import foresee
+from rlmem.watch.growth import DIES_OUT, FEWEST, Trend
+from rlmem.watch.owners import Owner
+from rlmem.watch.seen import VRAM, Seen, read_seen
 
 #: Growth that needs longer than this to reach the limit (or, without one, to double) does not matter to a run.
 MATTERS_S = 30 * words.DAY
 #: Growth without an owner is believed as far as this many times the time it was seen for: what libraries do in the first
 #: minute (pages of code, allocator pools) would otherwise be a leak that ends next week.
 BELIEVED = 50
-#: Under this share of one core, with nothing that changes, a program does nothing; our own questions cost less.
-IDLE_SHARE = 0.005
 #: An owner takes the blame for a leak when it accounts for at least this share of it.
 BLAME_SHARE = 0.2
+#: Owners that account for this share of what the total gains say what it is.
+MOST_SHARE = 0.5
 #: Stores that will still take less than this share of what is there do not make a run *filling*.
 SMALL_SHARE = 0.005
-#: As many times the usual size of others with the same command is no chance.
-OUTSIZED = 4
-VRAM = "vram"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """Everything the verdict is taken from."""
-
-    last: Moment
-    samples: int
-    total: Trend | None
-    residual: Trend | None
-    vram: Trend | None
-    owners: tuple[Owner, ...]
-    fillings: tuple[Filling, ...]
-    pace: Pace | None
-    has_names: bool
-    is_outsized: bool
-    idle_s: float | None
 
 
 def judge(moments: Sequence[Moment], siblings: Sequence[int] = ()) -> Judgement:
     """What a series of moments means. ``siblings``: bytes held by other processes that run the same command."""
     if not moments:
         return Judgement(state="unknown", reasons=("nothing was seen",))
-    seen = _look(moments, siblings)
+    seen = read_seen(moments, siblings)
     state, reasons, culprit, forecast = _verdict(seen)
     if seen.is_outsized:
         reasons = (*reasons, words.outsized(seen.last, siblings))
@@ -71,105 +51,84 @@ def judge(moments: Sequence[Moment], siblings: Sequence[int] = ()) -> Judgement:
     )
 
 
-def _look(moments: Sequence[Moment], siblings: Sequence[int]) -> _Seen:
-    last = moments[-1]
-    times = [moment.at_s for moment in moments]
-    asked = looks(moments)
-    owners = read_owners(asked)
-    usual = median(siblings) if len(siblings) > 1 else 0
-    graphics = [moment for moment in moments if moment.vram_bytes is not None]
-    return _Seen(
-        last=last,
-        samples=len(moments),
-        total=find_trend(times, [moment.tree_bytes for moment in moments]),
-        residual=_residual(moments, asked, owners),
-        vram=find_trend([moment.at_s for moment in graphics], [moment.vram_bytes or 0 for moment in graphics]),
-        owners=owners,
-        fillings=read_fillings(owners, asked),
-        pace=read_pace(moments),
-        has_names=bool(asked),
-        is_outsized=usual > 0 and last.tree_bytes > max(OUTSIZED * usual, 2 * max(siblings)),
-        idle_s=_idle(moments),
-    )
-
-
-def _residual(moments: Sequence[Moment], asked: Sequence[Moment], owners: Sequence[Owner]) -> Trend | None:
-    """What the tree holds less what is resident in owners with an end, between the first and the last look."""
-    if len(asked) < 2:
-        return None
-    part = [moment for moment in moments if asked[0].at_s <= moment.at_s <= asked[-1].at_s]
-    times = [moment.at_s for moment in part]
-    ended = bounded_bytes(asked, owners, times)
-    return find_trend(times, [moment.tree_bytes - each for moment, each in zip(part, ended, strict=True)])
-
-
-def _idle(moments: Sequence[Moment]) -> float | None:
-    """For how long CPU time, steps and the fill of owners stood still; None when one moved, or it is too short to tell."""
-    window = moments[-FEWEST:]
-    first, last = window[0], window[-1]
-    elapsed = last.at_s - first.at_s
-    if len(window) < FEWEST or not last.cpu_s or last.cpu_s - first.cpu_s > IDLE_SHARE * elapsed:
-        return None
-    steps = {moment.progress.step for moment in window if moment.progress is not None}
-    asked = [moment.holdings for moment in window if moment.holdings is not None]
-    fills = {tuple(sorted((held.path, held.filled) for held in each if held.filled is not None)) for each in asked}
-    return elapsed if len(steps) < 2 and len(fills) < 2 else None
-
-
 _Verdict = tuple[str, tuple[str, ...], Owner | None, Forecast]
 
 
-def _verdict(seen: _Seen) -> _Verdict:
-    plain = foresee(seen.last, seen.fillings, pace=seen.pace)
-    if seen.idle_s is not None:
-        return "stuck", (f"no CPU time and no step for {words.duration(seen.idle_s)}",), None, plain
+def _verdict(seen: Seen) -> _Verdict:
+    plain = foresee(seen.last, seen.stores, pace=seen.pace)
+    if seen.pause_s is not None:  # nothing at all has moved, so nothing grows now, whatever did before
+        return "stuck", (words.still(seen.pause_s),), None, plain
     return _leaking(seen) or _leaking_vram(seen, plain) or _filling(seen, plain) or _quiet(seen, plain)
 
 
-def _leaking(seen: _Seen) -> _Verdict | None:
+def _leaking(seen: Seen) -> _Verdict | None:
     trend, name = seen.residual, "residual"
     if trend is None and not seen.has_names and seen.is_outsized:  # no names, but others show what is usual
         trend, name = seen.total, "total"
     if trend is None or not (trend.goes_on and _matters(trend.per_s, seen.last)):
         trend = None
-    culprit = _culprit(seen.owners, trend, seen.last)
+    culprit = _culprit(seen, trend)
     if trend is not None and culprit is None and not (seen.is_outsized or _is_near(trend, seen.last)):
         return None
+    if trend is None and (owned := _owned(seen)) is not None:
+        trend, name, culprit = seen.total, "total", owned
     if trend is None:
         if culprit is None or seen.samples < FEWEST or culprit.growth.bytes_per_s <= 0:
             return None
-        trend = _trend_of(culprit, seen.last)
-        name = f"`{culprit.name}`"
-        if culprit.keeps_graphs and seen.total is not None and seen.total.goes_on and not seen.fillings:
-            trend, name = seen.total, "total"  # its own bytes are the least of it
-    forecast = foresee(seen.last, seen.fillings, leak=trend, pace=seen.pace)
+        trend, name = _trend_of(culprit, seen.last), f"`{culprit.name}`"
+    forecast = foresee(seen.last, seen.stores, leak=trend, pace=seen.pace)
     reasons = [words.leaks(_named(name, trend), forecast, culprit)]
     if culprit is not None and culprit.keeps_graphs:
         reasons.append(words.keeps_graphs(culprit))
     if _still_fills(seen):
-        reasons.append(words.fills(foresee(seen.last, seen.fillings, pace=seen.pace), seen.last.limit_bytes))
+        reasons.append(words.fills(foresee(seen.last, seen.stores, pace=seen.pace), seen.last.limit_bytes))
+    share = min(1.0, _gain(seen, culprit) / trend.per_s) if culprit else 0.0
+    reasons.append(words.evidence(trend, culprit, seen.looks, share))
     return "leaking", tuple(reasons), culprit, forecast
 
 
-def _culprit(owners: Iterable[Owner], leak: Trend | None, last: Moment, device: str = "ram") -> Owner | None:
+def _culprit(seen: Seen, leak: Trend | None, device: str = "ram") -> Owner | None:
     """The unbounded owner that grows fastest, if it accounts for the leak, or by itself would matter."""
-    free = [owner for owner in owners if not owner.is_bounded and owner.device == device]
-    free.sort(key=lambda owner: -owner.growth.bytes_per_s)
+    rising = seen.rising(device)
     if leak is None:
-        growing = (owner for owner in free if owner.growth.significant)
-        return next((owner for owner in growing if _matters(owner.growth.bytes_per_s, last, device)), None)
-    rising = [owner for owner in free if owner.growth.significant or owner.keeps_rising]
-    enough = (owner for owner in rising if owner.growth.bytes_per_s >= BLAME_SHARE * leak.per_s)
+        proven = (owner for owner in rising if owner.growth.significant)
+        return next((owner for owner in proven if _matters(owner.growth.bytes_per_s, seen.last, device)), None)
+    enough = (owner for owner in rising if _gain(seen, owner) >= BLAME_SHARE * leak.per_s)
     # A kept graph holds activations that no walk over objects sees: its own bytes say little.
-    return next(enough, None) or next((owner for owner in rising if owner.keeps_graphs), None)
+    return next(enough, None) or _keeper(rising)
 
 
-def _leaking_vram(seen: _Seen, plain: Forecast) -> _Verdict | None:
+def _gain(seen: Seen, owner: Owner) -> float:
+    """Bytes a second of an owner, with those of the other workers that have it too."""
+    twins = max(1.0, seen.last.processes - 1) if seen.stands_for(owner) > 1 else 1.0
+    return owner.growth.bytes_per_s * twins
+
+
+def _keeper(owners: Iterable[Owner]) -> Owner | None:
+    return next((owner for owner in owners if owner.keeps_graphs), None)
+
+
+def _owned(seen: Seen) -> Owner | None:
+    """Who takes most of what the total gains, where owners were seen too seldom or too long ago for a residual."""
+    total, residual = seen.total, seen.residual
+    if total is None or not (total.goes_on and _matters(total.per_s, seen.last)):
+        return None
+    if seen.inside_per_s >= MOST_SHARE * total.per_s:
+        return None
+    rising = seen.rising()
+    is_recent = residual is not None and residual.seconds >= MOST_SHARE * total.seconds
+    if is_recent:  # it was looked at, and does not grow for certain: only what does by itself counts
+        rising = tuple(owner for owner in rising if owner.growth.significant)
+    named = sum(owner.growth.bytes_per_s * seen.stands_for(owner) for owner in rising)
+    return rising[0] if rising and named >= MOST_SHARE * total.per_s else _keeper(rising)
+
+
+def _leaking_vram(seen: Seen, plain: Forecast) -> _Verdict | None:
     """As in RAM, but for stores: nothing on a GPU is allocated before it is used."""
     trend, last = seen.vram, seen.last
     if trend is None or not (trend.goes_on and _matters(trend.per_s, last, VRAM)):
         trend = None
-    culprit = _culprit(seen.owners, trend, last, VRAM)
+    culprit = _culprit(seen, trend, VRAM)
     if culprit is None and (trend is None or not _is_near(trend, last, VRAM)):
         return None
     if trend is None:
@@ -201,46 +160,73 @@ def _trend_of(owner: Owner, last: Moment) -> Trend:
     )
 
 
-def _still_fills(seen: _Seen) -> bool:
-    left = sum(filling.left_bytes for filling in seen.fillings if filling.per_s)
-    return left > SMALL_SHARE * seen.last.tree_bytes
+def _still_fills(seen: Seen) -> bool:
+    return seen.stores.left_bytes > SMALL_SHARE * seen.last.tree_bytes
 
 
-def _filling(seen: _Seen, plain: Forecast) -> _Verdict | None:
+def _filling(seen: Seen, plain: Forecast) -> _Verdict | None:
     if not _still_fills(seen):
         return None
-    largest = max((filling for filling in seen.fillings if filling.per_s), key=lambda filling: filling.left_bytes)
+    filling = (each for each in seen.stores.fillings if each.per_s)
+    largest = max(filling, key=lambda each: each.left_bytes)
     owner = next(owner for owner in seen.owners if owner.name == largest.name)
     end = seen.pace.end_in_s if seen.pace else None
     reasons = [words.fills(plain, seen.last.limit_bytes, end_in_s=end), words.how_full(owner)]
     residual = seen.residual
     if residual is not None and residual.goes_on and _matters(residual.per_s, seen.last):
-        reasons.append(words.too_early(_named("residual", residual), residual.seconds))
+        reasons.append(_too_early(seen, "residual", residual))
     return "filling", tuple(reasons), None, plain
 
 
-def _quiet(seen: _Seen, plain: Forecast) -> _Verdict:
+def _quiet(seen: Seen, plain: Forecast) -> _Verdict:
     """Nothing to blame: too short, growing without names, settling, or flat."""
-    total = seen.total
-    if total is None:
-        text = f"too short to tell: {seen.samples} of {FEWEST} samples"
-        return "unknown", (text,), None, plain
-    if total.goes_on and _matters(total.per_s, seen.last):
-        forecast = foresee(seen.last, seen.fillings, leak=total, pace=seen.pace)
-        growth = _named("total", total)
-        if not seen.has_names:
-            return "unknown", (words.without_names(growth, forecast),), None, forecast
-        if seen.residual is None:
-            return "unknown", (words.waits_for_owners(growth),), None, forecast
-        inside = sum(owner.growth.bytes_per_s for owner in seen.owners if owner.is_bounded and owner.device == "ram")
-        if seen.residual.goes_on or inside < total.per_s / 2:
-            return "unknown", (words.too_early(growth, total.seconds),), None, forecast
-        return "normal", (f"grows {words.rate(total.per_s)} inside its stores",), None, plain
-    if total.significant and not total.steady:
-        return "normal", (f"grew {words.rate(total.per_s)}, and slows down",), None, plain
-    if total.goes_on:
+    total, shape = seen.total, seen.shape
+    if total is not None and total.goes_on:
+        return _grows(seen, total, plain)
+    if total is None or shape is None:
+        return "unknown", (words.too_short(shape, seen.samples, FEWEST),), None, plain
+    if shape.name != "rises":
+        return "normal", (words.shaped(shape),), None, plain
+    if not _matters(shape.gained_bytes / shape.seconds, seen.last):
+        return "normal", (f"grows {words.rate(shape.gained_bytes / shape.seconds)}: too slow to matter",), None, plain
+    if shape.late_per_s < DIES_OUT * shape.early_per_s:
+        return "normal", (words.slows(shape),), None, plain
+    return "unknown", (words.may_grow(shape, _largest(seen, shape.gained_bytes / shape.seconds)),), None, plain
+
+
+def _grows(seen: Seen, total: Trend, plain: Forecast) -> _Verdict:
+    """The total grows for certain, and it is not clear what that is."""
+    if not _matters(total.per_s, seen.last):
         return "normal", (f"grows {words.rate(total.per_s)}: too slow to matter",), None, plain
-    return "normal", (f"nothing grows over {words.duration(total.seconds)}",), None, plain
+    forecast = foresee(seen.last, seen.stores, leak=total, pace=seen.pace)
+    if not seen.has_names:
+        return "unknown", (words.without_names(_named("total", total), forecast),), None, forecast
+    residual_grows = seen.residual is not None and seen.residual.goes_on
+    if seen.inside_per_s >= MOST_SHARE * total.per_s and not residual_grows:
+        return "normal", (f"grows {words.rate(total.per_s)} inside its stores",), None, plain
+    return "unknown", (_too_early(seen, "total", total, forecast),), None, forecast
+
+
+def _too_early(seen: Seen, name: str, trend: Trend, forecast: Forecast | None = None) -> str:
+    """Growth that is not called a leak yet: how fast, in whom, and what would settle it."""
+    room = _room(seen.last)
+    wait = room / (BELIEVED * trend.per_s) - trend.seconds
+    return words.too_early(
+        _named(name, trend),
+        trend.seconds,
+        _largest(seen, trend.per_s),
+        looks=seen.looks,
+        wait_s=wait,
+        forecast=forecast,
+    )
+
+
+def _largest(seen: Seen, per_s: float) -> tuple[Owner, float] | None:
+    """The owner without an end that took most so far, with its share of some growth, where that is worth a word."""
+    free = [owner for owner in seen.owners if not owner.is_bounded and owner.device == "ram"]
+    owner = max(free, key=lambda owner: owner.growth.bytes_per_s, default=None)
+    share = _gain(seen, owner) / per_s if owner is not None and per_s > 0 else 0.0
+    return (owner, share) if owner is not None and share >= BLAME_SHARE else None
 
 
 def _matters(per_s: float, last: Moment, device: str = "ram") -> bool:

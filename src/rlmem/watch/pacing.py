@@ -35,10 +35,10 @@ class Pacer:
         """Whether enough time has passed for what the last time cost."""
         return now >= self._next
 
-    def spend(self, now: float, cost_s: float, *, least: float | None = None) -> None:
-        """Note what the work cost."""
+    def spend(self, now: float, cost_s: float, *, least: float | None = None, most_s: float = math.inf) -> None:
+        """Note what the work cost. It comes again within ``most_s`` whatever that was."""
         samples = self._least if least is None else least
-        self._next = now + max(samples * self._interval, cost_s / self._share)
+        self._next = now + max(samples * self._interval, min(cost_s / self._share, most_s))
 
     def hurry(self) -> None:
         """Make the work due at once."""

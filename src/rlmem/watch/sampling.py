@@ -7,6 +7,7 @@ paced by what they cost (``rlmem.watch.pacing``); between full readings the tree
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -26,8 +27,6 @@ from rlmem.watch.pacing import Pacer
 
 #: In samples: owners are asked this far apart at least, and where nothing grows this far apart.
 OWNERS_EVERY, OWNERS_SELDOM = 10, 120
-#: As many looks come at once, whatever they cost: whether a store fills should be known within the first minute.
-FIRST_LOOKS = 3
 DENIED = "permission denied: RSS is shown, which counts shared pages in each process; run as the same user"
 
 
@@ -63,6 +62,7 @@ class Watch:
         self._denied = False
         self._cpu: dict[tuple[int, int], float] = {}
         self._cpu_s = 0.0
+        self._active_at, self._was_asking = self._begin, False
         self._commands: dict[tuple[int, int], str] = {}
         self._asking = asking or Asking() if owners else None
         self._bound: surroundings.Bound | None = None
@@ -73,7 +73,6 @@ class Watch:
             for kind, least in (("pages", 1), ("owners", OWNERS_EVERY), ("limits", 2), ("gpus", 5))
         )
         self._notes: tuple[str, ...] = ()
-        self._looks = 0
 
     @property
     def title(self) -> str:
@@ -94,6 +93,7 @@ class Watch:
         tree_bytes = group.nbytes if group else estimate
         self._surroundings(members, tree_bytes, now)
         self.members = self._described(members)
+        spent = self._spent(members, now)
         answer = self._answer(now)
         full, vram = self._full, self._vram
         return Moment(
@@ -104,7 +104,8 @@ class Watch:
             vram_bytes=vram.nbytes if vram else None,
             processes=len(members),
             threads=sum(member.threads for member in members),
-            cpu_s=self._spent(members),
+            cpu_s=spent,
+            idle_s=now - self._active_at,
             limit_bytes=self._bound.nbytes if self._bound else None,
             limit_name=self._bound.name if self._bound else "",
             vram_limit_bytes=vram.limit_bytes if vram else None,
@@ -164,18 +165,24 @@ class Watch:
         if answer is not None:
             self._notes = answer.notes
             seldom = answer.holdings is not None and not self.is_growing
-            self._looks += answer.holdings is not None
-            cost = answer.cost_s if self._looks >= FIRST_LOOKS else 0.0
-            self._owners.spend(now, cost, least=OWNERS_SELDOM if seldom else OWNERS_EVERY)
+            # While something grows, the next look comes at the latest when as much time has passed as so far: seven looks
+            # in the first ten minutes, one more each time that doubles.
+            most_s = now - self._begin if self.is_growing else math.inf
+            least = OWNERS_SELDOM if seldom else OWNERS_EVERY
+            self._owners.spend(now, answer.cost_s, least=least, most_s=most_s)
         elif not self._asking.is_busy and self._owners.is_due(now):
             self._asking.start(self.members)
         return answer
 
-    def _spent(self, members: Sequence[Member]) -> float:
+    def _spent(self, members: Sequence[Member], now: float) -> float:
         """CPU time of all since the watch began, and of each before; it does not fall when a process ends."""
-        now = {(member.pid, member.start): member.cpu_s for member in members}
-        self._cpu_s += sum(max(0.0, spent - self._cpu.get(who, 0.0)) for who, spent in now.items())
-        self._cpu = now
+        seen = {(member.pid, member.start): member.cpu_s for member in members}
+        more = sum(max(0.0, spent - self._cpu.get(who, 0.0)) for who, spent in seen.items())
+        is_asking = self._asking is not None and self._asking.is_busy
+        if more > 0 and not (is_asking or self._was_asking):  # what our own questions cost does not count
+            self._active_at = now
+        self._cpu, self._was_asking = seen, is_asking
+        self._cpu_s += more
         return self._cpu_s
 
     def _described(self, members: Sequence[Member]) -> tuple[Member, ...]:

@@ -9,7 +9,9 @@ from statistics import median
 from rlmem.errors import UsageError
 from rlmem.moments import Forecast, Growth, Moment
 from rlmem.units import MIB, format_size
+from rlmem.watch.growth import Trend
 from rlmem.watch.owners import Owner
+from rlmem.watch.shapes import Shape
 
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
 
@@ -29,6 +31,17 @@ def duration(seconds: float) -> str:
         return f"{minutes // 60} h {minutes % 60:02}"
     hours = round(seconds / HOUR)
     return f"{hours // 24} d {hours % 24} h" if seconds < YEAR else "over a year"
+
+
+def durations(seconds: float, low: float | None, high: float | None) -> str:
+    """A time with its range, where that says more.
+
+    >>> durations(180, 100, 400), durations(180, 179, 181)
+    ('3 min (2 min–7 min)', '3 min')
+    """
+    middle = duration(seconds)
+    ends = [duration(each) for each in (low, high) if each is not None]
+    return f"{middle} ({'–'.join(ends)})" if len(ends) == 2 and ends != [middle, middle] else middle
 
 
 _UNITS = {"": 1, "s": 1, "sec": 1, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
@@ -90,42 +103,72 @@ def items(items_per_s: float) -> str:
     return f"{'+' if amount >= 0 else '−'}{count(abs(amount))}/{unit}"
 
 
-def of_limit(nbytes: int, limit_bytes: int | None) -> str:
+def rates(growth: Growth) -> str:
+    """A rate with its range, where that says more.
+
+    >>> rates(Growth(name="", bytes_per_s=7e5, low=6e5, high=8e5, significant=True))
+    '40.1 MiB/min (34.3–45.8)'
+    """
+    low, middle, high = (rate(each) for each in (growth.low, growth.bytes_per_s, growth.high))
+    if low == middle == high:
+        return middle
+    bare = low.partition(" ")[0] if low.partition(" ")[2] == middle.partition(" ")[2] else low
+    return f"{middle} ({bare}–{high.partition(' ')[0] if high.partition(' ')[2] == middle.partition(' ')[2] else high})"
+
+
+def sizes(nbytes: int, low: int | None, high: int | None) -> str:
+    """A size with its range, where that says more.
+
+    >>> sizes(20 << 30, 19 << 30, 22 << 30), sizes(20 << 30, 20 << 30, 20 << 30), sizes(1 << 30, 900 << 20, 1 << 30)
+    ('20.0 GiB (19.0–22.0)', '20.0 GiB', '1.00 GiB (900 MiB–1.00)')
+    """
+    middle = format_size(nbytes)
+    ends = [format_size(each) for each in (low, high) if each is not None]
+    if len(ends) < 2 or ends == [middle, middle]:
+        return middle
+    unit = middle.partition(" ")[2]
+    return f"{middle} ({'–'.join(end.removesuffix(f' {unit}') for end in ends)})"
+
+
+def of_limit(nbytes: int, limit_bytes: int | None, low: int | None = None, high: int | None = None) -> str:
     """``20.1 GiB of 24``: the unit once, where it is the same.
 
     >>> of_limit(20 << 30, 24 << 30), of_limit(20 << 20, 24 << 30), of_limit(20 << 30, None)
     ('20.0 GiB of 24', '20.0 MiB of 24 GiB', '20.0 GiB')
     """
-    size = format_size(nbytes)
+    size = sizes(nbytes, low, high)
     if limit_bytes is None:
         return size
     number, unit = format_size(limit_bytes).split()
     number = number.rstrip("0").rstrip(".") if "." in number else number
-    return f"{size} of {number}" if size.endswith(f" {unit}") else f"{size} of {number} {unit}"
+    return f"{size} of {number}" if format_size(nbytes).endswith(f" {unit}") else f"{size} of {number} {unit}"
 
 
 def fills(forecast: Forecast, limit_bytes: int | None, *, end_in_s: float | None = None) -> str:
-    """``fills at step 1.0 M in 3 h 10: 20.1 GiB of 24: fits``; a run that ends before is said to."""
+    """``fills at step 1.0 M in 3 h 10: 20.1 GiB (19.9–20.4) of 24: fits``; a run that ends before is said to."""
     at = f" at step {count(forecast.full_at_step)}" if forecast.full_at_step is not None else ""
-    when = f" in {duration(forecast.full_in_s)}" if forecast.full_in_s is not None else ""
+    when = (
+        f" in {durations(forecast.full_in_s, forecast.full_low_s, forecast.full_high_s)}"
+        if forecast.full_in_s is not None
+        else ""
+    )
     head = f"fills{at}{when}"
     if end_in_s is not None and forecast.full_in_s is None:
         head = f"fills until the run ends in {duration(end_in_s)}"
     if forecast.final_bytes is None:
         return head
-    size = of_limit(forecast.final_bytes, limit_bytes)
+    low, high = forecast.final_low_bytes, forecast.final_high_bytes
+    size = of_limit(forecast.final_bytes, limit_bytes, low, high)
     if forecast.fits is None:
-        return f"{head}: {size}"
+        may = limit_bytes is not None and high is not None and high > limit_bytes
+        return f"{head}: {size}" + (": may not fit" if may else "")
     return f"{head}: {size}: " + ("fits" if forecast.fits else f"does not fit{_out(forecast, ', ')}")
 
 
 def _out(forecast: Forecast, lead: str) -> str:
     if forecast.oom_in_s is None:
         return ""
-    text = f"{lead}OOM in {duration(forecast.oom_in_s)}"
-    if forecast.oom_low_s is not None and forecast.oom_high_s is not None:
-        text += f" ({duration(forecast.oom_low_s)} – {duration(forecast.oom_high_s)})"
-    return text
+    return f"{lead}OOM in {durations(forecast.oom_in_s, forecast.oom_low_s, forecast.oom_high_s)}"
 
 
 def whose(owner: Owner | None) -> str:
@@ -141,7 +184,79 @@ def leaks(growth: Growth, forecast: Forecast, owner: Owner | None) -> str:
     end = _out(forecast, ", ")
     if not end and forecast.fits:
         end = ", the run ends before the limit is reached"
-    return f"{growth.name} grows {rate(growth.bytes_per_s)} outside any buffer: leak suspected{end}{whose(owner)}"
+    outside = " outside any buffer" if growth.name == "residual" else ""
+    return f"{growth.name} grows {rate(growth.bytes_per_s)}{outside}: leak suspected{end}{whose(owner)}"
+
+
+def evidence(trend: Trend, owner: Owner | None, looks: int, share: float) -> str:
+    """How sure: for how long it was seen, the range of the pace, and what share of it the owner took."""
+    seen = f"seen for {duration(trend.seconds)} at {_between(trend.low, trend.high)}"
+    if owner is None:
+        return f"{seen}; no owner grew with it in {looks} looks: native memory, or objects that no walk reaches"
+    if owner.keeps_graphs and share < 0.5:
+        return f"{seen}; `{owner.name}` grew in every look, the rest of the growth has no owner: the graphs it keeps"
+    return f"{seen}; `{owner.name}` took {_share(share)} of it in {looks} looks"
+
+
+def _between(low: float, high: float) -> str:
+    ends = rate(low), rate(high)
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]} to {ends[1]}"
+
+
+def _share(share: float) -> str:
+    return "all" if share >= 0.995 else f"{share:.0%}".replace("%", " %")
+
+
+def still(seconds: float) -> str:
+    """A program that does nothing."""
+    return f"no CPU time and no change for {duration(seconds)}"
+
+
+def too_short(shape: Shape | None, samples: int, fewest: int) -> str:
+    """Not enough samples for a verdict, with what they show."""
+    text = f"too short to tell: {samples} of {fewest} samples"
+    if shape is None or shape.name == "flat":
+        return text
+    return f"{text}; so far {_from_to(shape)} in {duration(shape.seconds)}"
+
+
+def _from_to(shape: Shape) -> str:
+    if shape.name == "wave":
+        return f"between {format_size(shape.low_bytes)} and {format_size(shape.high_bytes)}"
+    return f"from {format_size(shape.low_bytes)} to {format_size(shape.high_bytes)}"
+
+
+def shaped(shape: Shape) -> str:
+    """A total that does not grow now, and what it did."""
+    over = f"over {duration(shape.seconds)}"
+    if shape.name == "flat":
+        return f"nothing grows {over}"
+    if shape.name == "wave":
+        return f"comes and goes {_from_to(shape)}, and does not grow {over}"
+    return f"rose {_from_to(shape)}, and nothing grew in the last {duration(shape.flat_s)}"
+
+
+def slows(shape: Shape) -> str:
+    """Growth that dies out."""
+    gained = format_size(shape.gained_bytes)
+    return f"grew {gained} in {duration(shape.seconds)}, and slows down: {rate(shape.late_per_s)} by now"
+
+
+def may_grow(shape: Shape, largest: tuple[Owner, float] | None) -> str:
+    """A rise that is not proven to go on."""
+    return (
+        f"rose {_from_to(shape)} in {duration(shape.seconds)}, unevenly{_taken(largest)}: "
+        "too early to say whether it goes on"
+    )
+
+
+def _taken(largest: tuple[Owner, float] | None) -> str:
+    if largest is None:
+        return ""
+    owner, share = largest
+    return (
+        f", {'most' if share < 0.995 else 'all'} of it in `{owner.name}`" if share >= 0.5 else f", `{owner.name}` grows"
+    )
 
 
 def keeps_graphs(owner: Owner) -> str:
@@ -177,11 +292,26 @@ def how_full(owner: Owner) -> str:
     return f"`{owner.name}`: allocated {format_size(now.nbytes)}, resident {format_size(now.resident_bytes)}, {full}"
 
 
-def waits_for_owners(growth: Growth) -> str:
-    """Growth whose owners were not asked often enough yet."""
-    return f"total grows {rate(growth.bytes_per_s)}; owners were not seen long enough to say whose it is"
-
-
-def too_early(growth: Growth, seconds: float) -> str:
-    """Growth without an owner that was not watched for long enough to be believed."""
-    return f"{growth.name} grew {rate(growth.bytes_per_s)} for {duration(seconds)}, without an owner: too early to call a leak"
+def too_early(
+    growth: Growth,
+    seconds: float,
+    largest: tuple[Owner, float] | None,
+    *,
+    looks: int,
+    wait_s: float,
+    forecast: Forecast | None = None,
+) -> str:
+    """Growth that is not called a leak yet: how fast, for how long, in whom, and when that will be known."""
+    text = f"{growth.name} grows {rates(growth)} for {duration(seconds)}"
+    end = _out(forecast, ", ") if forecast else ""
+    text += f"{end} if that goes on" if end else ""
+    if largest is not None:
+        owner, share = largest
+        return (
+            f"{text}; `{owner.name}` takes {_share(share)} of it so far, in {len(owner.points)} looks: "
+            "too few to call it a leak"
+        )
+    if looks < 3:
+        return f"{text}; owners were asked {looks} times only: too early to say whose it is"
+    soon = f"; a leak if it lasts {duration(wait_s)} longer" if wait_s > 0 else ""
+    return f"{text}; no owner grew with it in {looks} looks: too early to call a leak{soon}"
