@@ -126,4 +126,4 @@ def test_what_warms_up_steps_or_comes_and_goes_is_no_leak(watched: dict[str, Wat
 
 def test_a_program_that_does_nothing_is_stuck(watched: dict[str, Watched]) -> None:
     assert watched["stuck"].verdict.state == "stuck"
-    assert watched["stuck"].verdict.reasons[0].startswith("no CPU time and no step for ")
+    assert watched["stuck"].verdict.reasons[0].startswith("no CPU time and no change for ")

@@ -12,6 +12,7 @@ import pytest
 from rlmem.holdings import Holding, Progress
 from rlmem.moments import Judgement, Moment
 from rlmem.units import GIB, MIB
+from rlmem.watch.forecast import read_pace
 from rlmem.watch.history import History
 from rlmem.watch.judge import judge
 from rlmem.watch.owners import fold, looks, read_owners
@@ -471,3 +472,64 @@ def test_a_list_in_sixteen_workers_is_blamed_though_two_of_them_were_asked() -> 
 @pytest.mark.parametrize("count", range(1, 25))
 def test_the_first_samples_are_judged_without_a_complaint(count: int) -> None:
     assert judge(moments(lambda at: GIB + 1e6 * at, owners=none, count=count, every=1)).state == "unknown"
+
+
+def filling_since(look: float, *, count: int, slower: float = 1.0, beside: Size = flat) -> Judgement:
+    """A store of 100,000 rows of 20 kB at 80 rows a second; owners were last asked at ``look``; then it may get slower."""
+
+    def rows(at: float) -> float:
+        return min(100_000, 80 * min(at, look) + 80 * slower * max(0.0, at - look))
+
+    series = moments(
+        lambda at: beside(at) + rows(at) * 20_000, owners=lambda at: (store(int(rows(at)), capacity=100_000),),
+        count=count, steps_per_s=80,
+    )  # fmt: skip
+    return judge([replace(each, holdings=None, progress=None) if each.at_s > look else each for each in series])
+
+
+@pytest.mark.parametrize("age", [0, 100, 390, 840])
+def test_a_forecast_does_not_drift_with_the_age_of_the_last_look(age: int) -> None:
+    found = filling_since(405, count=406 + age)
+    final = found.forecast.final_bytes
+    assert found.state == ("filling" if age < 840 else "normal")
+    assert final == pytest.approx(500 * MIB + 2e9, rel=0.01)
+    assert found.forecast.final_low_bytes is not None
+    assert found.forecast.final_high_bytes is not None
+    assert found.forecast.final_low_bytes <= 500 * MIB + 2e9 + 1 <= found.forecast.final_high_bytes + 2
+    if age < 840:
+        assert found.forecast.full_in_s == pytest.approx(100_000 / 80 - 405 - age, abs=2)
+        assert found.forecast.full_at_step == pytest.approx(100_000, rel=0.01)
+
+
+def test_a_store_that_fills_slower_since_the_last_look_is_not_thought_full() -> None:
+    found = filling_since(405, count=800, slower=0.25)
+    left = 100_000 - 80 * 405 - 80 * 0.25 * 394
+    assert found.forecast.final_bytes == pytest.approx(500 * MIB + 2e9, rel=0.01)
+    assert found.forecast.full_in_s == pytest.approx(left / 20, rel=0.05)
+
+
+def test_the_range_of_a_forecast_is_as_wide_as_what_comes_and_goes_beside_the_store() -> None:
+    found = filling_since(405, count=420, beside=lambda at: (500 + 4 * (at % 50)) * MIB).forecast
+    assert found.final_low_bytes is not None
+    assert found.final_high_bytes is not None
+    assert found.final_low_bytes == pytest.approx(500 * MIB + 2e9, rel=0.02)
+    assert found.final_high_bytes == pytest.approx(700 * MIB + 2e9, rel=0.02)
+
+
+def test_a_range_with_the_limit_in_it_may_not_fit() -> None:
+    series = moments(
+        lambda at: (500 + 4 * (at % 50)) * MIB + 80 * at * 20_000, owners=lambda at: (store(int(80 * at), 100_000),),
+        count=405,
+    )  # fmt: skip
+    found = judge([replace(moment, limit_bytes=int(600 * MIB + 2e9)) for moment in series])
+    assert found.forecast.fits is None
+    assert found.reasons[0].endswith(": may not fit")
+    assert re.search(r"GiB \(2\.\d\d–2\.\d\d\) of 2\.", found.reasons[0])
+
+
+def test_the_end_of_the_run_comes_nearer_after_the_last_step_that_was_seen() -> None:
+    series = moments(flat, owners=none, count=600, steps_per_s=10, total=10_000)
+    late = [replace(each, progress=None, holdings=None) if each.at_s > 300 else each for each in series]
+    pace = read_pace(late)
+    assert pace is not None
+    assert pace.end_in_s == pytest.approx(1000 - 599, abs=1)

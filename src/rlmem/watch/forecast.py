@@ -114,21 +114,26 @@ def read_stores(owners: Sequence[Owner], asked: Sequence[Moment], moments: Seque
     least = min(gained, sum(min(filling.low_bytes, filling.low * age) for filling in found))
     most = sum(min(filling.high_bytes, filling.high * age) for filling in found)
     taken = share * expected
-    below, above = _beside(owners, asked, moments)
-    return Stores(fillings=moved, less_bytes=max(0.0, most - taken) + below, more_bytes=max(0.0, taken - least) + above)
+    beside = now.tree_bytes - bounded_bytes(asked, owners, [look.at_s])[0]  # less what the stores took since
+    lowest, highest = _beside(owners, asked, moments) or (beside - taken, beside - taken)
+    return Stores(
+        fillings=moved,
+        less_bytes=max(0.0, most - taken, beside - taken - lowest),
+        more_bytes=max(0.0, taken - least, highest - beside + taken),
+    )
 
 
-def _beside(owners: Sequence[Owner], asked: Sequence[Moment], moments: Sequence[Moment]) -> tuple[float, float]:
-    """By how much all that has no end was less, and more, than at the last look, since half of the time seen."""
+def _beside(owners: Sequence[Owner], asked: Sequence[Moment], moments: Sequence[Moment]) -> tuple[float, float] | None:
+    """The least and the most of all that has no end, in the later half of the looks; None for too few moments."""
     begin, end = asked[len(asked) // 2].at_s, asked[-1].at_s
     part = [moment for moment in moments if begin <= moment.at_s <= end]
     if len(part) < 4:
-        return 0.0, 0.0
+        return None
     ended = bounded_bytes(asked, owners, [moment.at_s for moment in part])
     beside = [moment.tree_bytes - each for moment, each in zip(part, ended, strict=True)]
-    last, half = beside[-1], len(beside) // 2
+    half = len(beside) // 2
     lowest = max(_low(beside[:half]), _low(beside[half:]))  # what only rises does not come back to where it began
-    return max(0.0, last - lowest), max(0.0, -_low([-each for each in beside]) - last)
+    return lowest, -_low([-each for each in beside])
 
 
 def _low(values: Sequence[float]) -> float:
