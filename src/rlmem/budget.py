@@ -1,13 +1,14 @@
-"""What a run may use: sizes given by hand, a named machine, or what this process may really have."""
+"""What a run may use: sizes given by hand, a named machine, or the limit on this process."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from rlmem.errors import UsageError
 from rlmem.machines import Machine, find_machine
 from rlmem.measure.gpus import read_gpus
-from rlmem.measure.limits import cpu_count, read_limits, tightest
+from rlmem.measure.limits import ROOT, Limit, cpu_count, read_limits, standing, tightest
 from rlmem.plan import Budget
 from rlmem.units import MIB, format_size, parse_size
 
@@ -16,7 +17,7 @@ SMALLEST = MIB
 
 
 def make_budget(
-    *, ram: str | None = None, vram: str | None = None, machine: str | None = None, root: Path = Path("/")
+    *, ram: str | None = None, vram: str | None = None, machine: str | None = None, root: Path = ROOT
 ) -> Budget:
     """The budget for a plan; explicit sizes win over a machine's, a machine's over what is found here."""
     if machine is not None:
@@ -37,6 +38,7 @@ def make_budget(
         cores=base.cores,
         ram_source=f"--ram {ram}" if ram is not None else base.ram_source,
         vram_source=f"--vram {vram}" if vram is not None else base.vram_source,
+        free_ram_bytes=base.free_ram_bytes if ram is None else None,
     )
 
 
@@ -63,23 +65,43 @@ def sized_budget(text: str, device: str) -> Budget:
     return Budget(name=text, ram_bytes=nbytes, ram_source=text)
 
 
-def here(root: Path = Path("/"), *, own_bytes: int = 0) -> Budget:
-    """The tightest limit on this process, and the GPU it would get; ``own_bytes`` of what is used are the run's own already."""
-    limit = tightest(read_limits(root=root))
+def here(root: Path = ROOT) -> Budget:
+    """The limit on this process and the GPU it would get; the same whatever else runs.
+
+    A cgroup, an rlimit or the physical memory: what is left of it now is a figure of its own, ``free_ram_bytes``.
+    """
+    limits = read_limits(root=root)
+    limit, left = standing(limits), tightest(limits)
+    return replace(
+        _machine(root),
+        ram_bytes=limit.nbytes if limit else None,
+        ram_source=_source(limit),
+        free_ram_bytes=left.left_bytes() if left else None,
+    )
+
+
+def free_here(root: Path = ROOT, *, own_bytes: int = 0) -> Budget:
+    """What this process may reach now, beside whatever else runs; ``own_bytes`` of what is used are the run's own already."""
+    left = tightest(read_limits(root=root), own_bytes=own_bytes)
+    ram_bytes = left.left_bytes(own_bytes=own_bytes) if left else None
+    return replace(_machine(root), ram_bytes=ram_bytes, ram_source=_source(left))
+
+
+def _machine(root: Path) -> Budget:
     gpus = read_gpus(root=root)
-    ram_source = ""
-    if limit is not None:
-        ram_source = f"{limit.kind} ({limit.detail})"
-        if limit.kind.startswith("RLIMIT"):
-            ram_source += ", which counts reserved address space, so the run needs more than it shows"
     return Budget(
         name="this machine",
-        ram_bytes=limit.left_bytes(own_bytes=own_bytes) if limit else None,
         vram_bytes=gpus[0].total_bytes if gpus else None,
         cores=cpu_count(root),
-        ram_source=ram_source,
         vram_source=f"{gpus[0].name}, {format_size(gpus[0].total_bytes)} as the driver reports" if gpus else "",
     )
+
+
+def _source(limit: Limit | None) -> str:
+    if limit is None:
+        return ""
+    reserved = ", which counts reserved address space, so the run needs more than it shows"
+    return f"{limit.kind} ({limit.detail}){reserved if limit.kind.startswith('RLIMIT') else ''}"
 
 
 def read_size(text: str, option: str) -> int:
@@ -99,8 +121,8 @@ CAP_SHARE = 0.9
 
 
 def cap_bytes(text: str | None) -> int | None:
-    """The cap on a child process asked for with ``--cap``, else most of what this process may really use."""
+    """The cap on a child process asked for with ``--cap``, else most of what is left here now."""
     if text is not None:
         return read_size(text, "--cap")
-    free = here().ram_bytes
+    free = free_here().ram_bytes
     return None if free is None else round(free * CAP_SHARE)

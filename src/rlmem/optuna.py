@@ -12,7 +12,7 @@ from functools import wraps
 from typing import Any
 
 from rlmem.agent import proc
-from rlmem.budget import here, read_size
+from rlmem.budget import free_here, read_size
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.plan import Budget
 from rlmem.runner.own import INTERVAL_SECONDS, OwnPeak
@@ -112,7 +112,7 @@ def _limits(budget: str | int | Budget | None) -> Callable[[], Budget]:
     if budget is None:
         # The interpreter and what it has imported are in a trial's plan; what trials leave behind is not.
         own = (proc.rollup() or {}).get("Pss", 0)
-        return lambda: here(own_bytes=own)
+        return lambda: free_here(own_bytes=own)
     if isinstance(budget, Budget):
         return lambda: budget
     text = budget if isinstance(budget, str) else f"{budget}B"

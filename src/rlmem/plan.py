@@ -26,6 +26,8 @@ class Budget:
     cores: int | None = None
     ram_source: str = ""
     vram_source: str = ""
+    #: RAM that is left now, where the limit is this machine's own; it comes and goes, and the limit does not.
+    free_ram_bytes: int | None = None
 
     @property
     def limits(self) -> dict[str, int | None]:
@@ -53,6 +55,15 @@ class Plan:
         order = ("does-not-fit", "tight", "unknown", "fits")
         verdicts = [judge(peak) for peak in self.tops]
         return min(verdicts, key=order.index) if verdicts else "unknown"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the verdict does not say: less is left now than the run needs, though it is within the limit."""
+        top, free = self.top("ram"), self.budget.free_ram_bytes
+        if top is None or free is None or top.limit_bytes is None or not free < top.high_bytes <= top.limit_bytes:
+            return ()
+        less = format_size(top.high_bytes - free)
+        return (f"RAM free now: {format_size(free)}, {less} less than the run may need",)
 
     @property
     def tops(self) -> tuple[Peak, ...]:

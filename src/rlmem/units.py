@@ -1,16 +1,22 @@
 """Bytes and counts: text in, integers out, and back.
 
-``GB`` is 10⁹ bytes and ``GiB`` is 2³⁰; both parse, rlmem prints GiB and says so.
+``GB`` is 10⁹ bytes and ``GiB`` is 2³⁰; both parse. rlmem prints GiB, or GB where the user asked in GB.
 
 >>> parse_size("30GB"), parse_size("24 GiB"), parse_count("400k")
 (30000000000, 25769803776, 400000)
 >>> format_size(30_000_000_000)
 '27.9 GiB'
+>>> with answering_in("30GB"):
+...     format_size(30_000_000_000)
+'30.0 GB'
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from decimal import Decimal
 
 from rlmem.errors import UsageError
@@ -94,11 +100,33 @@ def parse_count(text: str | int | float) -> int:
     return int(value)
 
 
+_BINARY = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
+_DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+#: The units that sizes are printed in. A command sets them from the sizes it is given; nobody else does.
+_SHOWN: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("units", default=_BINARY)
+
+
+@contextmanager
+def answering_in(size: str | None) -> Iterator[None]:
+    """Print sizes in the units of a size as it was typed: decimal ones after ``64GB``, else binary ones."""
+    typed = _NUMBER.fullmatch(size or "")
+    decimal = typed is not None and typed[2].lower() in ("kb", "mb", "gb", "tb", "pb", "k", "m", "g", "t", "p")
+    token = _SHOWN.set(_DECIMAL if decimal else _BINARY)
+    try:
+        yield
+    finally:
+        _SHOWN.reset(token)
+
+
+def shown_units() -> tuple[tuple[str, int], ...]:
+    """The units that sizes are printed in now, the largest first."""
+    return _SHOWN.get()
+
+
 def format_size(nbytes: int | float, *, unit: str | None = None) -> str:
-    """Binary text with three significant figures: ``21.4 GiB``; ``unit`` pins the unit for a column."""
+    """Text with three significant figures, ``21.4 GiB``; ``unit`` pins the unit for a column."""
     sign, size = ("-" if nbytes < 0 else ""), abs(nbytes)
-    steps = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
-    for name, scale in steps:
+    for name, scale in _SHOWN.get():
         if unit == name or (unit is None and size >= scale * 0.9995):
             value = size / scale
             digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.budget import make_budget, sized_budget
+from rlmem.budget import free_here, make_budget, sized_budget
 from rlmem.errors import UsageError
+from rlmem.plan import Plan
 from rlmem.planner import Planner
+from rlmem.report.document import plan_document
+from rlmem.report.view import verdict_lines
 from rlmem.sources.preset import read_preset
 from rlmem.units import GIB
 
@@ -30,13 +33,53 @@ def test_a_card_says_nothing_about_ram() -> None:
     assert make_budget(machine="rtx-4090").limits == {"ram": None, "vram": 24564 << 20}
 
 
-def test_without_flags_the_limits_of_this_machine_count(tmp_path: Path) -> None:
-    (tmp_path / "proc").mkdir()
-    (tmp_path / "proc/meminfo").write_text("MemTotal: 4194304 kB\nMemAvailable: 2097152 kB\n")
-    budget = make_budget(root=tmp_path)
-    assert budget.name == "this machine"
-    assert budget.ram_bytes is not None
-    assert budget.ram_bytes <= 4 * GIB
+def machine(root: Path, *, available_kib: int, total_kib: int = 4 << 20) -> Path:
+    (root / "proc").mkdir(exist_ok=True)
+    (root / "proc/meminfo").write_text(f"MemTotal: {total_kib} kB\nMemAvailable: {available_kib} kB\n")
+    return root
+
+
+def test_the_limit_of_this_machine_does_not_move_with_what_else_runs(tmp_path: Path) -> None:
+    quiet = make_budget(root=machine(tmp_path, available_kib=3 << 20))
+    busy = make_budget(root=machine(tmp_path, available_kib=1 << 20))
+    assert quiet.name == busy.name == "this machine"
+    assert quiet.ram_bytes == busy.ram_bytes == 4 * GIB
+    assert quiet.ram_source == busy.ram_source == "physical memory (/proc/meminfo, MemTotal)"
+    assert (quiet.free_ram_bytes, busy.free_ram_bytes) == (3 * GIB, 1 * GIB)
+    assert free_here(tmp_path).ram_bytes == 1 * GIB
+
+
+def test_a_cgroup_s_limit_counts_whole_whatever_is_used_of_it(tmp_path: Path) -> None:
+    root = machine(tmp_path, available_kib=3 << 20)
+    (root / "proc/self").mkdir()
+    (root / "proc/self/cgroup").write_text("0::/job\n")
+    group = root / "sys/fs/cgroup/job"
+    group.mkdir(parents=True)
+    (root / "sys/fs/cgroup/cgroup.controllers").write_text("memory\n")
+    (group / "memory.max").write_text(f"{2 * GIB}\n")
+    (group / "memory.current").write_text(f"{GIB}\n")
+    budget = make_budget(root=root)
+    assert budget.ram_bytes == 2 * GIB
+    assert "memory.max" in budget.ram_source
+    assert budget.free_ram_bytes is not None
+    assert budget.free_ram_bytes < 2 * GIB
+
+
+def test_what_is_free_now_is_a_warning_beside_the_verdict(tmp_path: Path) -> None:
+    spec = read_preset("pyboy-ppo")
+
+    def planned(free_gib: int) -> Plan:
+        root = machine(tmp_path, available_kib=free_gib << 20, total_kib=64 << 20)
+        return Planner(make_budget(vram="64GB", root=root)).plan(spec, findings=False)
+
+    ample, scarce = planned(60), planned(1)
+    assert ample.verdict == scarce.verdict == "fits"
+    assert ample.warnings == ()
+    (said,) = scarce.warnings
+    assert said.startswith("RAM free now: 1.00 GiB, ")
+    assert (said, "warn") in verdict_lines(plan_document(scarce))
+    given = Planner(make_budget(ram="64GB", vram="64GB", root=tmp_path)).plan(spec, findings=False)
+    assert given.warnings == ()
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlmem.cli import run as cli
 from rlmem.errors import UsageError
-from rlmem.units import ABSURD_BYTES, ABSURD_COUNT, GIB, format_count, format_size, parse_count, parse_size
+from rlmem.units import (
+    ABSURD_BYTES,
+    ABSURD_COUNT,
+    GIB,
+    answering_in,
+    format_count,
+    format_size,
+    parse_count,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -150,3 +161,31 @@ def test_a_size_prints_with_three_figures(nbytes: int, text: str) -> None:
 def test_a_column_can_pin_its_unit() -> None:
     assert format_size(GIB // 2, unit="GiB") == "0.50 GiB"
     assert format_count(400_000) == "400,000"
+
+
+@pytest.mark.parametrize(
+    ("typed", "shown"),
+    [("64GB", "64.0 GB"), ("64 gb", "64.0 GB"), ("64G", "64.0 GB"), ("64GiB", "59.6 GiB"), (None, "59.6 GiB")],
+)
+def test_sizes_are_printed_in_the_unit_that_was_typed(typed: str | None, shown: str) -> None:
+    with answering_in(typed):
+        assert format_size(64 * 10**9) == shown
+    assert format_size(64 * 10**9) == "59.6 GiB"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "plan pidog-sac --ram {size}",
+        "fit pidog-sac --ram {size}",
+        "capacity pidog-sac --vary buffer_size=1k,2k --ram {size}",
+        "capacity pidog-sac --vary buffer_size --machines {size},16GB",
+    ],
+)
+def test_a_command_answers_in_the_unit_of_its_sizes(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    others = {"64GB": r"\d [KMG]iB", "64GiB": r"\d [kMG]B"}
+    for size, other in others.items():
+        cli(command.format(size=size).split())
+        said = "\n".join(line for line in capsys.readouterr().out.splitlines() if "2³⁰" not in line)
+        assert not re.search(other, said), said
+    assert format_size(2**30) == "1.00 GiB"  # and afterwards as before

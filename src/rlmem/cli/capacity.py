@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, constants_for, emit, find_run, output_options, set_option
+from rlmem.cli.common import (
+    budget_options,
+    chosen_format,
+    constants_for,
+    emit,
+    find_run,
+    in_typed_unit,
+    output_options,
+    set_option,
+)
 from rlmem.errors import UsageError
 
 
@@ -16,6 +25,7 @@ from rlmem.errors import UsageError
 @click.option(
     "--machines",
     metavar="LIST",
+    callback=in_typed_unit,
     help="Sizes or machine names: 8GB,16GB,rtx-4090. A bare size limits the learner's device.",
 )
 @budget_options

@@ -21,6 +21,17 @@ if TYPE_CHECKING:
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("text", "markdown", "json")
+_UNIT = "rlmem.unit"
+
+
+def in_typed_unit(context: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+    """Answer in the unit of the first size that was typed; a callback of options that take sizes."""
+    from rlmem.units import answering_in
+
+    if value is not None and not context.meta.get(_UNIT):
+        context.meta[_UNIT] = True
+        context.with_resource(answering_in(value.split(",")[0].strip()))
+    return value
 
 
 def budget_options(function: F) -> F:
@@ -33,12 +44,14 @@ def budget_options(function: F) -> F:
     function = click.option("--machine", metavar="NAME", help="A machine from the catalogue ('rlmem machines').")(
         function
     )
-    function = click.option("--vram", metavar="SIZE", help="Memory of the GPU, such as 16GB or 24GiB.")(function)
+    function = click.option(
+        "--vram", metavar="SIZE", callback=in_typed_unit, help="Memory of the GPU, such as 16GB or 24GiB."
+    )(function)
     return click.option(
         "--ram",
         metavar="SIZE",
-        help="Memory the run may use, such as 30GB. Default: what this "
-        "process may really use (cgroups, limits, available memory).",
+        callback=in_typed_unit,
+        help="Memory the run may use, such as 30GB. Default: the limit of this process's cgroup, else the machine's memory.",
     )(function)
 
 

@@ -42,10 +42,10 @@ def command(name: str | None, here_: bool, as_json: bool, format_: str | None, o
 
 def _limits() -> dict[str, Any]:
     from rlmem.measure.gpus import read_gpus
-    from rlmem.measure.limits import cpu_count, read_limits, tightest
+    from rlmem.measure.limits import cpu_count, read_limits, standing
 
     limits = read_limits()
-    best = tightest(limits)
+    best = standing(limits)
     return {
         "cores": cpu_count(),
         "limits": [
@@ -88,7 +88,10 @@ def _limits_view(document: dict[str, Any]) -> Any:
     lines = (f"cores this process may use: {document['cores']}", *gpus)
     section = Section(title="Limits", lines=lines, tables=(Table(title="", columns=columns, rows=rows),))
     return View(
-        title="What this process may use", verdict=(), sections=(section,), notes=("→ is the limit that decides.",)
+        title="What this process may use",
+        verdict=(),
+        sections=(section,),
+        notes=("→ is the limit that a plan goes by; what is left of it now is a warning beside the verdict.",),
     )
 
 

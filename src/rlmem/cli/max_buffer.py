@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import chosen_format, emit, output_options, read_share, set_option
+from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, read_share, set_option
 from rlmem.errors import SpecError
 
 if TYPE_CHECKING:
@@ -24,7 +24,12 @@ MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
 @click.option(
     "--algo", required=True, metavar="NAME", help="An algorithm with a replay buffer: sac, td3, dqn, qrdqn, …"
 )
-@click.option("--ram", metavar="SIZE", help="Memory for the run, such as 16GB. Default: what may really be used here.")
+@click.option(
+    "--ram",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Memory for the run, such as 16GB. Default: the limit of this process's cgroup, else the machine's memory.",
+)
 @click.option("--n-envs", type=click.IntRange(1), default=1, show_default=True, help="Environments stepped together.")
 @click.option(
     "--margin", default="10%", show_default=True, metavar="SHARE", help="What stays free, such as 10% or 0.1."

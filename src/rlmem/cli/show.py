@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from rlmem.cli.common import chosen_format, output_options
 from rlmem.cli.saved import deliver, export_options, is_run, read_file
 from rlmem.errors import UsageError
+from rlmem.units import answering_in
 
 
 @click.command("show")
@@ -43,5 +46,14 @@ def command(
     tables = csv or parquet or (output is not None and output.suffix.lower() in (".csv", ".parquet"))
     if tables and document["schema"] != "rlmem.sweep/1":
         raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
-    deliver(document, view, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
+    with answering_in(_typed_size(document)):
+        deliver(document, view, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
     return 0
+
+
+def _typed_size(document: Mapping[str, Any]) -> str | None:
+    """The size that was typed when a plan was made, in whose unit it answered: ``--ram 30GB``."""
+    machine = document.get("machine")
+    sources = [machine.get("ram_source"), machine.get("vram_source")] if isinstance(machine, Mapping) else []
+    typed = (source.split()[1] for source in sources if source and source.startswith("--"))
+    return next(typed, None)

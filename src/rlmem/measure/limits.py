@@ -56,6 +56,12 @@ def smallest(limits: Iterable[Limit]) -> Limit | None:
     return min(limits, key=lambda limit: limit.nbytes, default=None)
 
 
+def standing(limits: Iterable[Limit]) -> Limit | None:
+    """The lowest bound that does not move with what else runs: all but what is available now, unless that is all there is."""
+    known = tuple(limits)
+    return smallest(limit for limit in known if limit.kind != AVAILABLE) or smallest(known)
+
+
 def tightest(limits: Iterable[Limit], *, own_bytes: int = 0) -> Limit | None:
     """The bound that leaves the run the least, counting what others hold; the first of equals."""
     return min(limits, key=lambda limit: limit.left_bytes(own_bytes=own_bytes), default=None)

@@ -8,7 +8,7 @@ from contextlib import closing, contextmanager, redirect_stdout
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from rlmem.budget import CAP_SHARE, here
+from rlmem.budget import CAP_SHARE, free_here
 from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
@@ -47,7 +47,7 @@ def cluster(address: str | None) -> Iterator[Any]:
 
     Ray tells drivers of lost workers on standard output, which is for results: here the rows say it.
     """
-    free = here().ram_bytes
+    free = free_here().ram_bytes
     own = {
         "num_cpus": cpu_count(),
         "include_dashboard": False,

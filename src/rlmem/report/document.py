@@ -40,6 +40,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
         },
         "verdict": plan.verdict,
         "summary": [f"{peak.device.upper()} {sentence(peak)}" for peak in plan.tops],
+        "warnings": list(plan.warnings),
         "peaks": [
             {
                 "device": peak.device,
@@ -124,7 +125,7 @@ def read_plan_document(data: Any, where: str) -> dict[str, Any]:
         problem = "peaks: no row is marked as the peak"
     if problem:
         raise UsageError(f"{where}: not a complete plan document: {problem}")
-    return {"summary": [], "schedule": None, "method": "closed form", "notes": [], **data}
+    return {"summary": [], "warnings": [], "schedule": None, "method": "closed form", "notes": [], **data}
 
 
 _BYTES = {"type": "integer", "minimum": 0}
@@ -157,6 +158,11 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             ),
             "verdict": {"enum": list(VERDICTS)},
             "summary": {"type": "array", "items": _TEXT},
+            "warnings": {
+                "type": "array",
+                "items": _TEXT,
+                "description": "what the verdict does not say: memory that is not free now",
+            },
             "peaks": {
                 "type": "array",
                 "description": "one row per device and phase, each device's largest phase first; low_bytes is the largest lower "
@@ -233,6 +239,6 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             },
             "placement": {"type": "object", "description": "with --nodes: where it fits; see 'rlmem schema placement'"},
         },
-        optional=("schedule", "summary", "rlmem", "method", "notes", "placement"),
+        optional=("schedule", "summary", "warnings", "rlmem", "method", "notes", "placement"),
     ),
 }

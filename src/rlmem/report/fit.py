@@ -62,7 +62,7 @@ def judged(plan: Plan) -> dict[str, Any]:
     """A plan in short: its verdict, and the peak of each device."""
     return {
         "verdict": plan.verdict,
-        "summary": [f"{top.device.upper()} {sentence(top)}" for top in plan.tops],
+        "summary": [*(f"{top.device.upper()} {sentence(top)}" for top in plan.tops), *plan.warnings],
         "peaks": [
             {
                 "device": top.device,

@@ -137,7 +137,7 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
         return (*refused, *placement_verdict(placement), *((line, "plain") for line in _peaks(document)))
     said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
-    return (*refused, *said)
+    return (*refused, *said, *((text, "warn") for text in document.get("warnings", ())))
 
 
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:

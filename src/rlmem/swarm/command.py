@@ -201,16 +201,17 @@ def _budget(asked: Asked, settings: Settings, device: Any) -> Budget:
     """What the run may take: as asked, else what is free where it runs."""
     from dataclasses import replace
 
-    from rlmem.budget import make_budget, read_size
+    from rlmem.budget import free_here, make_budget, read_size
     from rlmem.swarm import devices
 
     if not settings.device.startswith("cuda"):
-        return replace(make_budget(ram=asked.ram), vram_bytes=None, vram_source="")
+        given = make_budget(ram=asked.ram) if asked.ram else free_here()
+        return replace(given, vram_bytes=None, vram_source="")
     if asked.vram is not None:
         devices.cap_vram(device, read_size(asked.vram, "--vram"))
         return make_budget(vram=asked.vram)
     free, _ = devices.free_vram(device)
-    return replace(make_budget(), vram_bytes=free, vram_source=f"free on {device}")
+    return replace(free_here(), vram_bytes=free, vram_source=f"free on {device}")
 
 
 def _show_plan(fitted: Fitted) -> None:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlmem.units import GIB, KIB, MIB, format_size
+from rlmem.units import format_size, shown_units
 
-_UNITS = (("B", 1), ("KiB", KIB), ("MiB", MIB), ("GiB", GIB), ("TiB", GIB << 10), ("PiB", GIB << 20))
 _STEPS = (1, 2, 5, 10, 20, 50, 100, 200, 500)
 
 
@@ -30,10 +29,10 @@ class Scale:
 def size_ticks(high: float, most: int = 5) -> tuple[tuple[float, str], ...]:
     """Round sizes from nothing to the top of an axis.
 
-    >>> size_ticks(3.5 * GIB)
+    >>> size_ticks(3.5 * 2**30)
     ((0, '0'), (1073741824, '1 GiB'), (2147483648, '2 GiB'), (3221225472, '3 GiB'))
     """
-    for unit, nbytes in _UNITS:
+    for unit, nbytes in (("B", 1), *reversed(shown_units())):
         for step in _STEPS:
             if high <= step * nbytes * most:
                 count = int(high // (step * nbytes))
