@@ -115,11 +115,21 @@ def command(
             applied = _applied(Path(target), fitted)
     document = fit_document(fitted, verified, applied)
     if only_diff:
-        if fitted.written.kind == "diff":
-            emit(fitted.written.text, output)
+        _emit_diff(fitted, output)
     else:
         emit(render_fit(document, wanted, output), output)
     return 1 if fitted.fit.status == "no" or failed else 0
+
+
+def _emit_diff(fitted: Fitted, output: Path | None) -> None:
+    """The diff alone; what it lacks is said on standard error."""
+    if fitted.written.kind == "diff":
+        emit(fitted.written.text, output)
+    for text in fitted.written.by_hand:
+        print(f"rlmem: by hand: {text}", file=sys.stderr)
+    if not fitted.fit.end.steps:
+        why = "it fits as it is" if fitted.fit.status == "already" else "no step that is allowed helps"
+        print(f"rlmem: no diff: {why}", file=sys.stderr)
 
 
 def _wishes(kept: tuple[str, ...], max_slowdown: float | None, *, lossless: bool) -> Wishes:

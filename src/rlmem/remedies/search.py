@@ -33,16 +33,22 @@ _LAST = ("history", "frame_stack")
 
 
 class Search:
-    """Looks for steps on one run, with one way to plan changed ones."""
+    """Looks for steps on one run, with one way to plan changed ones.
+
+    ``writable`` says whether all steps of a state can be written down for the user. Lossless steps that can are preferred to
+    those that he has to make by hand.
+    """
 
     def __init__(
         self,
         replan: Callable[[RunSpec], Plan],
         wishes: Wishes | None = None,
         remedies: Sequence[Remedy] = REMEDIES,
+        writable: Callable[[State], bool] | None = None,
     ) -> None:
         self.wishes = wishes or Wishes()
         self.remedies = remedies
+        self.writable = writable
         self._replan, self._known = replan, dict[str, Plan]()
 
     def replan(self, spec: RunSpec) -> Plan:
@@ -102,11 +108,13 @@ class Search:
             state = found
         return state
 
-    def _any(self, state: State, kind: str, *, expected: bool) -> State:
-        """As many remedies of a class as apply and make something smaller."""
+    def _any(self, state: State, kind: str, *, expected: bool, written: bool = False) -> State:
+        """As many remedies of a class as apply and make something smaller; with ``written`` those that can be written down."""
         for remedy in self._of(kind):
             found = self.apply(state, remedy, expected=expected)
-            if found is not None and _helps(state, found):
+            if found is None or (written and self.writable is not None and not self.writable(found)):
+                continue
+            if _helps(state, found):
                 state = found
         return state
 
@@ -121,10 +129,12 @@ class Search:
     # -- the classes -----------------------------------------------------------------------------------------------
 
     def _found(self, start: State, *, expected: bool) -> State | None:
-        most = self._any(start, "lossless", expected=expected)
-        found = self._smallest(start, most, expected=expected)
-        if found is not None:
-            return found
+        most = start
+        for written in (True, False) if self.writable else (False,):
+            most = self._any(start, "lossless", expected=expected, written=written)
+            found = self._smallest(start, most, expected=expected)
+            if found is not None:
+                return found
         slower = self._any(most, "speed", expected=expected)
         found = self._smallest(most, slower, expected=expected)
         if found is not None:

@@ -44,7 +44,7 @@ def fit_view(document: Mapping[str, Any]) -> View:
 
 _EXPLAINED = (
     "lossless: the learner sees the same numbers; speed: the same, later; learning: something else. What a step saves is "
-    "plan(before) − plan(after), one step after the other. GiB is 2³⁰ bytes."
+    "plan(before) − plan(after), one step after the other. GiB is 2³⁰ bytes, GB is 10⁹."
 )
 
 
@@ -58,11 +58,11 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     left = ", ".join(f"{format_size(size)} {device.upper()}" for device, size in document["left_over"].items())
     first = {
         "fits": f"fits with {count}",
-        "expected": f"fits as expected with {count}, and its upper bound is {left} over",
-        "no": f"does not fit: {count} come{'s' if len(steps) == 1 else ''} closest, and {left} is left over",
+        "expected": f"fits as expected with {count}, and its upper bound is {left} over the limit",
+        "no": f"does not fit: with {count}, the closest, it still needs {left} more than there is",
     }[status]
     if not steps and status == "no":
-        first = f"does not fit, and no step that is allowed helps: {left} is left over"
+        first = f"does not fit, and no step that is allowed helps: it needs {left} more than there is"
     after = [(f"then: {text}", _TONE[status]) for text in document["after"]["summary"]] if steps else []
     return ((first, _TONE[status]), *((f"now: {text}", "bad") for text, _ in before), *after)
 

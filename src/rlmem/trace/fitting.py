@@ -39,8 +39,14 @@ def fit_target(job: Job, wishes: Wishes) -> Fitted:
     if _was_refused(run) and "buffer_size" in found.plan.spec:
         found = _started_smaller(job, found)
     assert found.replan is not None
-    fit = Search(found.replan, wishes).fit(found.asked, found.plan)
     start = found.plan.spec
+
+    def by_hand(state: State) -> tuple[str, ...]:
+        if job.target.kind == "zoo":
+            return zoo(job.target.text, job.target.args, start, state).by_hand
+        return edit_script(script, start, state).by_hand if script else snippet(start, state).by_hand
+
+    fit = Search(found.replan, wishes, writable=lambda state: not by_hand(state)).fit(found.asked, found.plan)
     needed = _needed(job.target, fit.end)
     if job.target.kind == "zoo":
         given, _ = zoo_hyperparameters(start, fit.end)

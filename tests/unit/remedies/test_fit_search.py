@@ -212,3 +212,19 @@ def test_a_step_the_framework_would_refuse_is_not_offered() -> None:
 
 def test_each_knob_is_a_count_that_runs_have() -> None:
     assert set(KNOBS.values()) >= {"buffer_size", "n_steps", "batch_size", "n_envs", "agents", "history", "frame_stack"}
+
+
+def test_steps_that_can_be_written_come_before_those_that_cannot() -> None:
+    planner = Planner(make_budget(ram="8GB", vram="80GB"))
+
+    def found(*sets: str, by_hand: str) -> list[str]:
+        asked = load("pidog-sac", sets)
+        search = Search(
+            lambda spec: planner.plan(spec, findings=False),
+            writable=lambda state: all(step.remedy.name != by_hand for step in state.steps),
+        )
+        return names(search.fit(asked, planner.plan(asked, findings=False)))
+
+    assert found(CODED, by_hand="nothing") == ["compact-store", "codec"]
+    assert found(CODED, by_hand="codec") == ["compact-store", "spill"]
+    assert found(by_hand="spill") == ["compact-store", "spill"]  # where nothing else does it
