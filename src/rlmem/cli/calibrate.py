@@ -34,6 +34,7 @@ def command(
     """
     from rlmem.measure.calibration import cache_file, calibrate, write_calibration
     from rlmem.report.render import render_view
+    from rlmem.trace.target import check_python
 
     wanted = chosen_format(format_, output, as_json=as_json)
     interpreter = sys.executable
@@ -41,6 +42,7 @@ def command(
         found = shutil.which(python)
         if found is None:
             raise UsageError(f"--python {python}: no such interpreter")
+        check_python(found)
         interpreter = found
     if forget:
         try:

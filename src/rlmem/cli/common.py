@@ -138,12 +138,14 @@ def find_run(target: str, sets: tuple[str, ...], python: str | None) -> RunSpec:
 def constants_for(python: str | None) -> Constants:
     """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
     from rlmem.measure.calibration import read_calibration
+    from rlmem.trace.target import check_python
 
     if python is None:
         return read_calibration()
     found = shutil.which(python)
     if found is None:
         raise UsageError(f"--python {python}: no such interpreter")
+    check_python(found)
     return read_calibration(found)
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.runner.child import Outcome, run_child
 from rlmem.runner.sampler import Sample
+from rlmem.trace.target import check_python
 
 PROBE_SECONDS = 60
 _PROBE = "import importlib.util, sys; print(*[n for n in sys.argv[1:] if importlib.util.find_spec(n) is None])"
@@ -53,6 +54,7 @@ def training_python(python: str | None, packages: tuple[str, ...]) -> str:
     found = shutil.which(python)
     if found is None:
         raise UsageError(f"--python {python}: no such interpreter")
+    check_python(found)
     missing = missing_packages(found, packages)
     if missing:
         raise UsageError(f"--python {python} has no {' and no '.join(missing)}; install it there, or name another")

@@ -56,6 +56,14 @@ def split_values(
     return tuple(arguments), changes
 
 
+def option_names(script: Path) -> tuple[str, ...]:
+    """Names of the options that a script plainly has, as ``--vary`` takes them."""
+    if not script.is_file():
+        return ()
+    text = script.read_text(encoding="utf-8", errors="replace")
+    return tuple(name.replace("-", "_") for name in re.findall(r"""["']--([\w-]+)["']""", text))
+
+
 def _option(text: str, name: str) -> str | None:
     if name.startswith("-"):
         return name

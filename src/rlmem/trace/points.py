@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import make_budget
-from rlmem.errors import AnalysisError
+from rlmem.errors import AnalysisError, UsageError, did_you_mean
+from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
 from rlmem.runner.point import Point, PointOptions
-from rlmem.trace.changes import changes_from, checked, split_values
+from rlmem.trace.changes import changes_from, checked, option_names, split_values
 from rlmem.trace.describe import wants_gpu
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.ledger import TracedLedger
@@ -24,7 +25,10 @@ from rlmem.units import format_size
 
 def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
     """Plan the point with a dry run, then measure it."""
-    return measure_planned(target, values, options, plan_point(target, values, options))
+    foreseen = plan_point(target, values, options)
+    if foreseen.refused:
+        raise UsageError(foreseen.why)
+    return measure_planned(target, values, options, foreseen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +41,8 @@ class Foreseen:
     phase: str = ""
     largest: str | None = None
     why: str = ""
+    #: The target takes no such name or value: a wrong request, which no measurement answers.
+    refused: bool = False
     #: Whether it uses a GPU where there is one; ``None`` where only a run that sees one can tell.
     uses_gpu: bool | None = None
 
@@ -49,7 +55,11 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
     try:
         run = dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes)
         gpu = uses_gpu(run.facts)
+        if run.stop and run.stop.get("kind") == "unheeded":
+            return Foreseen(why=f"{target}: {run.stop['message']}{_meant(target, values)}", uses_gpu=gpu, refused=True)
         plan = plan_dry_run(planner, run)
+    except UsageError as error:
+        return Foreseen(why=str(error), uses_gpu=gpu, refused=True)
     except AnalysisError as error:
         return Foreseen(why=str(error), uses_gpu=gpu)
     top = plan.top("ram")
@@ -64,6 +74,13 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
         largest=None if largest is None else largest.component,
         uses_gpu=gpu,
     )
+
+
+def _meant(target: str, values: Mapping[str, int | str]) -> str:
+    """The nearest name that the script or a model takes, for those that nothing took."""
+    settings = (path for path, row in BY_PATH.items() if row.kind == "count" and "." not in path)
+    known = (*option_names(Path(target)), *settings)
+    return "".join(did_you_mean(name, known) for name in values if name not in known)
 
 
 def uses_gpu(facts: Mapping[str, Any]) -> bool | None:

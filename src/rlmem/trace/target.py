@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ ZOO = "zoo:"
 _FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
 #: Virtual environments that are plain to see beside a script.
 _FOLDERS = (".venv", "venv", "env")
+#: The oldest Python that the agent runs in.
+OLDEST = (3, 8)
 #: How far up a virtual environment is looked for; the folder of a repository is always the last.
 _LEVELS = 4
 
@@ -89,6 +92,7 @@ def find_python(script: Path | None, beside: Path, python: str | None, environ: 
         found = shutil.which(os.path.expanduser(python))
         if found is None:
             raise UsageError(f"--python {python}: no such interpreter")
+        check_python(found)
         return found, "--python"
     shebang = _shebang(script) if script else None
     if shebang:
@@ -105,6 +109,19 @@ def find_python(script: Path | None, beside: Path, python: str | None, environ: 
         if os.access(candidate, os.X_OK):
             return str(candidate), f"${variable}"
     return sys.executable, "the interpreter rlmem runs in"
+
+
+def check_python(python: str) -> None:
+    """Refuse an interpreter that is too old for what rlmem runs in it; one that does not answer is tried all the same."""
+    asked = [python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=30, check=False, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.SubprocessError):
+        return
+    found = re.fullmatch(r"(\d+)\.(\d+)", done.stdout.strip())
+    if found and (int(found[1]), int(found[2])) < OLDEST:
+        needed = ".".join(str(part) for part in OLDEST)
+        raise UsageError(f"--python {python} is Python {found[0]}: a run needs Python {needed} or newer")
 
 
 def _shebang(script: Path) -> str | None:

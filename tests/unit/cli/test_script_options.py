@@ -70,3 +70,16 @@ def test_an_exit_of_the_scripts_own_is_not_about_arguments(
     said = capsys.readouterr().err
     assert "refuses" not in said
     assert told in said
+
+
+def test_a_name_that_nothing_takes_ends_a_sweep_before_it_measures(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(SCRIPT.replace("--steps", "--buffer-size").replace("required=True", "default=1"))
+    for name, meant in (("bufer_size", "buffer_size"), ("n_envz", "n_envs")):
+        assert cli(["measure", str(path), "--python", sys.executable, "--vary", f"{name}=1000,2000"]) == 2
+        said = capsys.readouterr().err
+        assert f"nothing in the script takes {name}" in said
+        assert f"did you mean '{meant}'?" in said
+        assert "2000" not in said

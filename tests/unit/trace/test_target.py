@@ -84,3 +84,15 @@ def test_a_zoo_entry_is_run_by_the_zoo_itself(tmp_path: Path) -> None:
     assert job["name"] == "rl_zoo3.train"
     assert job["args"][:4] == ["--algo", "ppo", "--env", "CartPole-v1"]
     assert job["args"][-2:] == ["--seed", "1"]
+
+
+@pytest.mark.parametrize(("version", "is_old"), [("2.7", True), ("3.7", True), ("3.8", False), ("3.14", False)])
+def test_an_interpreter_that_is_too_old_is_refused(version: str, is_old: bool, tmp_path: Path) -> None:
+    python = tmp_path / "python"
+    python.write_text(f"#!/bin/sh\necho {version}\n")
+    python.chmod(0o755)
+    if not is_old:
+        assert find_python(None, tmp_path, str(python), {}) == (str(python), "--python")
+        return
+    with pytest.raises(UsageError, match=f"is Python {version}: a run needs Python 3.8 or newer"):
+        find_python(None, tmp_path, str(python), {})
