@@ -14,14 +14,14 @@ import psutil
 
 from rlmem.agent import proc
 from rlmem.errors import AnalysisError
-from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, ThreadStack, TreeExplanation
+from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, TreeExplanation
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
 from rlmem.measure.limits import AVAILABLE, PHYSICAL, parse_rlimits, read_limits, tightest
-from rlmem.measure.maps import FILES, SHARED, STACKS, classify
-from rlmem.measure.maps import Mapping as Mapped
-from rlmem.measure.pagemap import Pages, read_pages
+from rlmem.measure.maps import FILES, SHARED, classify
+from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
+from rlmem.measure.stacks import stack_pointers, threads
 from rlmem.units import MIB
 
 #: Children looked at side by side: most of the time is spent waiting for their answers.
@@ -299,47 +299,6 @@ def _trimmed(process: Process, notes: list[str]) -> int | None:
         notes.append(f"malloc_trim was not tried: {error}")
         return None
     return max(0, int(said["before"]) - int(said["after"]))
-
-
-def stack_pointers(pid: int, *, root: str = proc.PROC) -> dict[int, int]:
-    """Where each sleeping thread's stack is; threads that run or may not be asked are left out."""
-    found = {}
-    for tid in _tasks(pid, root):
-        words = (proc.read(f"{root}/{pid}/task/{tid}/syscall") or b"").split()
-        if len(words) >= 3 and words[-2].startswith(b"0x"):
-            found[tid] = int(words[-2], 16)
-    return found
-
-
-def _tasks(pid: int, root: str) -> list[int]:
-    try:
-        return sorted(int(name) for name in os.listdir(f"{root}/{pid}/task") if name.isdigit())
-    except OSError:
-        return []
-
-
-def threads(pid: int, pages: Pages | None, stacks: Mapping[int, int], *, root: str) -> tuple[ThreadStack, ...]:
-    """Every thread with its name and, where it could be found, its stack."""
-    places: list[tuple[Mapped, int]] = []
-    if pages is not None:
-        every = zip(pages.mappings, pages.resident, strict=True)
-        places = [(mapping, resident) for mapping, resident in every if mapping.kind == STACKS]
-    found = []
-    for tid in _tasks(pid, root):
-        name = (proc.read(f"{root}/{pid}/task/{tid}/comm") or b"").decode("utf-8", "replace").strip()
-        pointer = stacks.get(tid)
-        place = next((each for each in places if pointer and each[0].start <= pointer < each[0].end), None)
-        if place is None and tid == pid:
-            place = next((each for each in places if each[0].path == "[stack]"), None)
-        found.append(
-            ThreadStack(
-                tid=tid,
-                name=name,
-                reserved_bytes=place[0].nbytes if place else None,
-                resident_bytes=place[1] if place else None,
-            )
-        )
-    return tuple(found)
 
 
 def gpu_shares(pid: int, said: Any) -> tuple[GpuShare, ...]:
