@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     "--names/--no-names", default=True, show_default=True, help="Ask the program for the names of its objects."
 )
 @click.option(
+    "--fork-names",
+    is_flag=True,
+    help="Ask forked workers for names too. This copies pages that they share with their parent, for good.",
+)
+@click.option(
     "--advice/--no-advice", "advised", default=True, show_default=True, help="What the rules say of it and of its run."
 )
 @click.option("--trim", is_flag=True, help="Call malloc_trim in the program and say what that gave back.")
@@ -66,6 +71,7 @@ def command(
     name: str | None,
     tree: bool,
     names: bool,
+    fork_names: bool,
     advised: bool,
     trim: bool,
     unsafe_attach: bool,
@@ -96,7 +102,7 @@ def command(
     """
     wanted = chosen_format(format_, output, as_json=as_json)
     if on_ray:
-        _refuse_with_ray(pid=pid, name=name, trim=trim, unsafe_attach=unsafe_attach, tree=tree)
+        _refuse_with_ray(pid=pid, name=name, trim=trim, unsafe_attach=unsafe_attach, fork_names=fork_names, tree=tree)
         check_html(html, "", redact=redact)
         document = _cluster(address, names=names, timeout_s=timeout_s, deadline_s=deadline_s)
         _emit_cluster(document, wanted, output, html, redact=redact)
@@ -112,6 +118,7 @@ def command(
         _pid(pid, name),
         tree=tree,
         names=names,
+        fork_names=fork_names,
         advised=advised,
         trim=trim,
         unsafe_attach=unsafe_attach,
@@ -121,13 +128,16 @@ def command(
     return 0
 
 
-def _refuse_with_ray(*, pid: int | None, name: str | None, trim: bool, unsafe_attach: bool, tree: bool) -> None:
+def _refuse_with_ray(
+    *, pid: int | None, name: str | None, trim: bool, unsafe_attach: bool, fork_names: bool, tree: bool
+) -> None:
     """What makes sense of one process only."""
     given = (
         ("the number of a process", pid is not None),
         ("--name", name is not None),
         ("--trim", trim),
         ("--unsafe-attach", unsafe_attach),
+        ("--fork-names", fork_names),
         ("--no-tree", not tree),
     )
     for what, is_given in given:

@@ -22,10 +22,12 @@ from rlmem.measure.maps import FILES, SHARED, classify
 from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
 from rlmem.measure.stacks import stack_pointers, threads
-from rlmem.units import MIB
+from rlmem.units import MIB, format_size
 
 #: Children looked at side by side: most of the time is spent waiting for their answers.
 AT_ONCE = 8
+#: A child that shares this much anonymous memory is a fork of its parent. One of a fork server shares 1 MiB.
+SHARED_BYTES = 16 * MIB
 #: What gives names to a process that has none.
 HOW_TO_NAME = (
     "no names: start the program with 'rlmem run -- …', or put 'import rlmem.preload' into it; "
@@ -38,43 +40,77 @@ def explain(
     *,
     tree: bool = True,
     names: bool = True,
+    fork_names: bool = False,
     unsafe_attach: bool = False,
     trim: bool = False,
     timeout_s: float = 2.0,
     root: str = proc.PROC,
 ) -> TreeExplanation:
-    """A process and its children; each shared page counts once in the sum."""
+    """A process and its children; each shared page counts once in the sum.
+
+    Sums are read before anybody is asked for names: a walk writes reference counts, and so copies pages that a fork
+    shares. Children that share many are asked with ``fork_names`` only.
+    """
     if not os.path.isdir(f"{root}/self") and root == proc.PROC:
         return TreeExplanation(processes=(elsewhere(pid),))
     top = living(pid, root=root)
     below = descendants(pid, root=root) if tree else ()
-    options: dict[str, Any] = {"names": names, "trim": trim, "timeout_s": timeout_s, "root": root}
-    found = [_counted(_explained(top, unsafe_attach=unsafe_attach, **options), timeout_s)]
+    together, parts = proc.tree_parts([each.pid for each in (top, *below)], root)
+    forks = {each.pid for each in below if _shared_anonymous(parts.get(each.pid, {})) >= SHARED_BYTES}
+    options: dict[str, Any] = {"trim": trim, "timeout_s": timeout_s, "root": root}
     parents = {each.pid: each.parent for each in (top, *below)}
     commands = {each.pid: each.command for each in (top, *below)}
 
-    def look(child: Process) -> Explanation | None:
+    def look(each: Process) -> Explanation | None:
+        named = names and (fork_names or each.pid not in forks)
         try:
-            each = _counted(_explained(child, unsafe_attach=False, **options), timeout_s)
+            found = _explained(each, names=named, unsafe_attach=unsafe_attach and each is top, **options)
         except AnalysisError:  # ended meanwhile
+            if each is top:
+                raise
             return None
-        return replace(each, role=role(child.pid, pid, parents, commands))
+        found = replace(_counted(found, timeout_s), role=role(each.pid, pid, parents, commands))
+        return _as_before(found, parts.get(each.pid))
 
+    found = [look(top)]
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        found += [each for each in pool.map(look, below) if each is not None]
-    if len(found) == 1:
-        own = found[0]
+        found += pool.map(look, below)
+    processes = tuple(each for each in found if each is not None)
+    if len(processes) == 1:
+        own = processes[0]
         return TreeExplanation(processes=(own,), pss_bytes=own.pss_bytes, uss_bytes=own.uss_bytes)
-    together, parts = proc.tree_parts([each.pid for each in found], root)
     private = sum(_private(each) for each in parts.values())
-    missing = len(found) - len(parts)
-    notes = (f"{missing} of {len(found)} processes could not be read: the sum is too small",) if missing else ()
+    missing = 1 + len(below) - len(parts)
+    notes = []
+    if missing:
+        notes.append(f"{missing} of {1 + len(below)} processes could not be read: the sum is too small")
+    if names and not fork_names and (alike := [each for each in processes if each.pid in forks]):
+        notes.append(
+            f"{len(alike)} forked processes have no names: to look for names copies pages that they share with their "
+            "parent, for good; --fork-names does it"
+        )
     return TreeExplanation(
-        processes=tuple(found),
+        processes=processes,
         pss_bytes=together if parts else None,
         uss_bytes=private if parts else None,
         shared_bytes=max(0, together - private) if parts else None,
-        notes=notes,
+        notes=tuple(notes),
+    )
+
+
+def _as_before(found: Explanation, parts: Mapping[str, int] | None) -> Explanation:
+    """A process with its sums from before it was asked for names, and what the question has copied."""
+    if not parts or found.pss_bytes is None:
+        return found
+    shared = _shared_anonymous(parts)
+    copied = shared - (found.shared_anonymous_bytes or 0)
+    notes = found.notes
+    if found.way != "pages" and copied >= MIB:
+        notes += (
+            f"to look for names has copied {format_size(copied)} of pages that it shared by fork; sums are from before",
+        )
+    return replace(
+        found, pss_bytes=parts.get("Pss"), uss_bytes=_private(parts), shared_anonymous_bytes=shared, notes=notes
     )
 
 

@@ -8,7 +8,6 @@ neither may be read, ``smaps`` says how much of each mapping is resident, but no
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import os
 import struct
@@ -184,32 +183,23 @@ def from_smaps(pid: int, *, root: str = proc.PROC, notes: tuple[str, ...] = ()) 
     )
 
 
-#: The kernel takes at most so many places in one call.
-_MOST_PLACES = 1024
-
-
-class _Piece(ctypes.Structure):
-    _fields_ = (("base", ctypes.c_void_p), ("length", ctypes.c_size_t))
-
-
 def read_memory(pid: int, places: Sequence[int], length: int) -> Iterator[tuple[int, bytes]]:
-    """A few bytes of a process at each address, without stopping it; addresses that cannot be read are left out."""
-    library = ctypes.CDLL(None, use_errno=True)
-    if not hasattr(library, "process_vm_readv"):
+    """A few bytes of a process at each address, without stopping it; addresses that cannot be read are left out.
+
+    Not ``process_vm_readv``: it pins pages, and since Linux 5.19 a page that a fork shares is copied to be pinned (eight
+    idle workers of 200 MiB went from 240 to 452 MiB together).
+    """
+    try:
+        file = os.open(f"{proc.PROC}/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:  # not allowed, or the process is gone
         return
-    buffer = ctypes.create_string_buffer(_MOST_PLACES * length)
-    start = 0
-    while start < len(places):
-        some = places[start : start + _MOST_PLACES]
-        here = (_Piece * 1)(_Piece(ctypes.addressof(buffer), len(some) * length))
-        there = (_Piece * len(some))(*(_Piece(place, length) for place in some))
-        got = library.process_vm_readv(
-            pid, here, ctypes.c_ulong(1), there, ctypes.c_ulong(len(some)), ctypes.c_ulong(0)
-        )
-        if got < 0 and ctypes.get_errno() != errno.EFAULT:  # not allowed, or the process is gone
-            return
-        whole = max(got, 0) // length
-        data = buffer.raw
-        for index in range(whole):
-            yield some[index], data[index * length : (index + 1) * length]
-        start += whole if whole == len(some) else whole + 1  # past the one that could not be read
+    try:
+        for place in places:
+            try:
+                data = os.pread(file, length, place)
+            except OSError:
+                continue
+            if len(data) == length:
+                yield place, data
+    finally:
+        os.close(file)

@@ -15,13 +15,22 @@ def explained(
     *,
     tree: bool = True,
     names: bool = True,
+    fork_names: bool = False,
     advised: bool = True,
     trim: bool = False,
     unsafe_attach: bool = False,
     timeout_s: float = 2.0,
 ) -> dict[str, Any]:
     """What ``rlmem explain`` prints with ``--json``."""
-    found = explain(pid, tree=tree, names=names, unsafe_attach=unsafe_attach, trim=trim, timeout_s=timeout_s)
+    found = explain(
+        pid,
+        tree=tree,
+        names=names,
+        fork_names=fork_names,
+        unsafe_attach=unsafe_attach,
+        trim=trim,
+        timeout_s=timeout_s,
+    )
     top = found.top
     budget = process_budget(top)
     return explain_document(

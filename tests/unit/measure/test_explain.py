@@ -239,7 +239,7 @@ def test_a_forked_child_has_an_agent_of_its_own_and_shared_pages_count_once(star
     while len(processes.descendants(child.pid)) < 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
-    tree = explain(child.pid)
+    tree = explain(child.pid, fork_names=True)
     assert [each.way for each in tree.processes] == ["agent", "agent"]
     assert tree.processes[1].role == "worker"
     assert all(summed(each) == each.rss_bytes for each in tree.processes)
@@ -247,6 +247,41 @@ def test_a_forked_child_has_an_agent_of_its_own_and_shared_pages_count_once(star
     assert tree.pss_bytes < 0.7 * sum(each.rss_bytes for each in tree.processes)
     assert (tree.processes[1].shared_anonymous_bytes or 0) > 20_000_000
     os.kill(tree.processes[1].pid, signal.SIGKILL)
+
+
+#: Workers that keep what they have from their parent, among it many small objects, each with a count in its page.
+WORKERS = """
+global os
+import os
+kept = [{"n": n, "list": [n]} for n in range(100_000)]
+if all(os.fork() for _ in range(4)):
+    print("forked", flush=True)
+while True: time.sleep(0.005)
+"""
+
+
+def test_to_explain_forked_workers_leaves_their_pages_shared(start: Start) -> None:
+    child = start(WORKERS)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "forked\n"
+    time.sleep(0.5)
+    pids = proc.tree(child.pid)
+    try:
+        before, _ = proc.tree_parts(pids)
+        tree = explain(child.pid)
+        after, _ = proc.tree_parts(pids)
+        assert [each.way for each in tree.processes] == ["agent", *["pages"] * 4]
+        assert tree.pss_bytes == pytest.approx(before, abs=2 * MIB)
+        assert "4 forked processes have no names" in tree.notes[0]
+        own = after - before  # the parent's copy of the pages with its objects, once
+        assert own < 60 * MIB
+        assert any("copied" in note for note in tree.top.notes)
+        named = explain(child.pid, fork_names=True)
+        assert [each.way for each in named.processes] == ["agent"] * 5
+        assert proc.tree_parts(pids)[0] - after > 2 * own
+    finally:
+        for pid in pids[1:]:
+            os.kill(pid, signal.SIGKILL)
 
 
 def test_the_socket_is_its_owners_alone(start: Start) -> None:
