@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
     from rlmem.model.constants import Constants
     from rlmem.planner import Planner
+    from rlmem.report.first_screen import Asked
     from rlmem.trace.dryrun import DryRun
     from rlmem.trace.subjects import Subject
 
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
 @set_option
 @click.option("--timeout", type=click.FloatRange(min=5), metavar="SECONDS", help="Time a dry run may take [27].")
 @click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
+@click.option(
+    "--full", is_flag=True, help="Every component by phase, all findings, processes; not the first screen only."
+)
 @click.option("--save", is_flag=True, help="Keep the plan in the store ('rlmem runs').")
 @click.option("--why", metavar="COMPONENT", help="Show a component's formula and the origin of every value in it.")
 @click.option(
@@ -61,6 +65,7 @@ def command(
     sets: tuple[str, ...],
     timeout: float | None,
     cap: str | None,
+    full: bool,
     save: bool,
     why: str | None,
     stacks: bool,
@@ -87,6 +92,7 @@ def command(
       rlmem plan zoo:sac/HalfCheetah-v4 --json
       rlmem plan rllib:my_config.py:config --nodes "4x(64GB,1xA100-80GB)"
       rlmem plan pyboy-ppo --ram 32GB --vram 16GB --set n_envs=4 --set framework.version=2.3.2
+      rlmem plan pidog-sac --full
       rlmem plan pidog-sac --why replay.observations
       rlmem plan train.py --html plan.html
       rlmem plan drone-swarm --set agents=1M --set storage=stream --ram 16GB
@@ -98,6 +104,7 @@ def command(
     from rlmem.budget import make_budget
     from rlmem.planner import Planner
     from rlmem.report.document import plan_document
+    from rlmem.report.first_screen import first_screen
     from rlmem.report.render import render_view
     from rlmem.report.view import plan_view
 
@@ -125,8 +132,34 @@ def command(
         _keep(document)
     if html:
         _write_html(subject, document, target, html, redact=redact)
-    emit(_why(document, why, wanted, output) if why else render_view(document, plan_view, wanted, output), output)
+    if why:
+        emit(_why(document, why, wanted, output), output)
+        return code
+    asked = _asked_for(target, args, ram, vram, machine, python, sets)
+    brief = wanted == "text" and not (full or placement)
+    emit(
+        render_view(document, lambda found: first_screen(found, asked) if brief else plan_view(found), wanted, output),
+        output,
+    )
     return code
+
+
+def _asked_for(
+    target: str,
+    args: tuple[str, ...],
+    ram: str | None,
+    vram: str | None,
+    machine: str | None,
+    python: str | None,
+    sets: tuple[str, ...],
+) -> Asked:
+    """The run as other commands are asked for it."""
+    from rlmem.report.first_screen import Asked
+
+    given = (("--ram", ram), ("--vram", vram), ("--machine", machine), ("--python", python))
+    options = [word for option, value in given if value for word in (option, value)]
+    options += [word for value in sets for word in ("--set", value)]
+    return Asked(target=target, options=tuple(options), args=args, ram=ram, python=python)
 
 
 def _asked(

@@ -16,7 +16,8 @@ GAP = 2
 LEAST_TEXT, LEAST_NAME = 22, 26
 #: A number is not parted from its unit, nor a dash from what it joins: ``7.45 GiB``, ``12 %``, ``8,192 steps``.
 _GLUED = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i?B|kB|B|%)(?:[^\w]|$))")
-_NO_BREAK = "\u00a0"
+#: Joins words that belong together; drawn as a blank.
+NO_BREAK = "\u00a0"
 #: A name too long for a line is parted after one of these.
 _JOINTS = re.compile(r"(?<=[./_\-\[\]:,=])")
 
@@ -72,7 +73,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 def _wrapped(text: str, width: int) -> Iterator[str]:
     if cell_len(text) <= width:
-        yield text
+        yield text.replace(NO_BREAK, " ")
         return
     held = ""
     for word in _pieces(text, width):
@@ -87,8 +88,8 @@ def _wrapped(text: str, width: int) -> Iterator[str]:
 
 def _pieces(text: str, width: int) -> Iterator[str]:
     """Words with the blanks before them; what is wider than a line in pieces."""
-    for word in re.findall(r" *[^ ]+| +$", _GLUED.sub(_NO_BREAK, text)):
-        plain = word.replace(_NO_BREAK, " ")
+    for word in re.findall(r" *[^ ]+| +$", _GLUED.sub(NO_BREAK, text)):
+        plain = word.replace(NO_BREAK, " ")
         if cell_len(plain.strip()) <= width:
             yield plain
             continue

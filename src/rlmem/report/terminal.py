@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from rlmem.report.layout import GAP, lay_out, wrap
+from rlmem.report.layout import GAP, NO_BREAK, lay_out, wrap
 from rlmem.report.view import Item, Section, Table, View
 
 _STYLES = {"good": "green", "warn": "yellow", "bad": "red", "plain": "cyan"}
@@ -63,6 +63,7 @@ def _draw_table(table: Table, console: Console) -> None:
         title=table.title or None,
         title_justify="left",
         title_style="bold",
+        show_header=any(laid.heading),
         header_style="dim",
     )
     for column, width, heading in zip(laid.columns, laid.widths, laid.heading, strict=True):
@@ -89,15 +90,15 @@ def _draw_text(text: str, console: Console, *, indent: int = _INDENT, style: str
 
 
 def _draw_item(item: Item, console: Console) -> None:
-    saves = f"  [{item.saves}]" if item.saves else ""
+    saves = f"  [{item.saves.replace(' ', NO_BREAK)}]" if item.saves else ""
     first, *others = wrap(f"{item.lead}  {item.text}{saves}", console.width - _INDENT)
     drawn = Text(" " * _INDENT + first)
     drawn.stylize(f"bold {_STYLES[item.tone]}", _INDENT, _INDENT + len(item.lead))
     if others:  # the rest stands under the text
-        for line in wrap(" ".join(others), console.width - _UNDER):
+        for line in wrap(" ".join(others).replace(f"[{item.saves}]", saves.strip()), console.width - _UNDER):
             drawn.append("\n" + " " * _UNDER + line)
     if item.saves:
-        drawn.highlight_words([saves.strip()], style="bold")
+        drawn.highlight_words([f"[{item.saves}]"], style="bold")
     console.print(drawn, no_wrap=True, crop=False)
     for more in item.more:
         _draw_text(f"→ {more}", console, indent=_UNDER, style="dim")

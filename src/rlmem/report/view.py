@@ -83,13 +83,9 @@ def plan_view(document: Mapping[str, Any]) -> View:
     sections = [Section(title="Where it goes", tables=(*tables, *([processes] if processes else [])))]
     if document["findings"]:
         sections.append(Section(title="Findings", items=finding_items(document)))
-    target, machine = document["target"], document["machine"]
-    sources = [text for text in (machine["ram_source"], machine["vram_source"]) if text]
-    if machine["unified"] and target["spec"].get("device") == "cuda":
-        sources.append("one pool; figures measured with CUDA stand in for this machine's GPU")
     notes = (
         *document["notes"],
-        f"limit: {'; '.join(sources) if sources else 'none known'}",
+        limit_note(document),
         "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
         "'--why COMPONENT' shows a formula and where its values come from.",
     )
@@ -100,10 +96,20 @@ def plan_view(document: Mapping[str, Any]) -> View:
 
         sections += [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
         notes = (*notes[:-1], *placement_notes(placement)[:-1], notes[-1])
-    return View(title=_title(target), verdict=verdict, sections=tuple(sections), notes=notes)
+    return View(title=title_of(document["target"]), verdict=verdict, sections=tuple(sections), notes=notes)
 
 
-def _title(target: Mapping[str, Any]) -> str:
+def limit_note(document: Mapping[str, Any]) -> str:
+    """Where the limits come from."""
+    machine = document["machine"]
+    sources = [text for text in (machine["ram_source"], machine["vram_source"]) if text]
+    if machine["unified"] and document["target"]["spec"].get("device") == "cuda":
+        sources.append("one pool; figures measured with CUDA stand in for this machine's GPU")
+    return f"limit: {'; '.join(sources) if sources else 'none known'}"
+
+
+def title_of(target: Mapping[str, Any]) -> str:
+    """A run's name, and what it is."""
     return f"{target['name']}: {target['about']}" if target.get("about") else str(target["name"])
 
 
@@ -263,21 +269,19 @@ def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
 
 def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:
     """Findings as lines, worst first."""
-    items = []
-    for finding in document["findings"]:
-        saves = finding["saves_bytes"]
-        text = "" if saves is None else "saves nothing" if saves == 0 else f"saves {format_size(saves)}"
-        more = (finding["remedy"],) if finding["remedy"] else ()
-        items.append(
-            Item(
-                lead=finding["code"],
-                text=finding["title"],
-                tone=_SEVERITY_TONE[finding["severity"]],
-                saves=text,
-                more=more,
-            )
-        )
-    return tuple(items)
+    return tuple(finding_item(finding) for finding in document["findings"])
+
+
+def finding_item(finding: Mapping[str, Any]) -> Item:
+    """One finding as a line."""
+    saves = finding["saves_bytes"]
+    return Item(
+        lead=finding["code"],
+        text=finding["title"],
+        tone=_SEVERITY_TONE[finding["severity"]],
+        saves="" if saves is None else "saves nothing" if saves == 0 else f"saves {format_size(saves)}",
+        more=(finding["remedy"],) if finding["remedy"] else (),
+    )
 
 
 def why_sections(found: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:

@@ -147,7 +147,7 @@ def test_every_command_speaks_json_markdown_and_text(capsys: pytest.CaptureFixtu
 def test_a_saved_plan_is_shown_as_it_was_planned(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     saved = tmp_path / "plan.json"
     assert call(capsys, "plan", "pyboy-ppo", *LIMITS, "-o", str(saved)) == (0, "", f"wrote {saved}\n")
-    _, planned, _ = call(capsys, "plan", "pyboy-ppo", *LIMITS)
+    _, planned, _ = call(capsys, "plan", "pyboy-ppo", *LIMITS, "--full")
     assert call(capsys, "show", str(saved)) == (0, planned, "")
 
 

@@ -1,0 +1,141 @@
+"""What ``rlmem plan`` says first: the verdict, the largest owners, what to change, and the commands that go on from there."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rlmem.report.view import (
+    DOES_NOT_FIT,
+    Column,
+    Item,
+    Section,
+    Table,
+    View,
+    finding_item,
+    limit_note,
+    title_of,
+    verdict_lines,
+    worst_first,
+)
+from rlmem.units import format_size
+
+#: Rows of a device; of each when there are two.
+MOST_OWNERS, MOST_OWNERS_EACH = 4, 3
+MOST_CHANGES = 2
+#: What holds or saves less than this share of the peak is left to ``--full``.
+SMALL = 0.01
+#: The first word of a component, in words.
+_KINDS = {
+    "replay": "replay buffer",
+    "rollout": "rollout buffer",
+    "learner": "networks and their update",
+    "batch": "one batch of an update",
+    "workers": "environments",
+    "eval": "evaluation",
+    "runtime": "Python and its libraries",
+    "checkpoint": "writing a checkpoint",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was asked of ``rlmem plan``, so that other commands can be named for the same run."""
+
+    target: str
+    #: Options that other commands take too, such as ``("--ram", "16GB")``.
+    options: tuple[str, ...] = ()
+    args: tuple[str, ...] = ()
+    ram: str | None = None
+    python: str | None = None
+
+    def command(self, name: str, *more: str) -> str:
+        """``rlmem NAME`` for the same run."""
+        after = ("--", *self.args) if self.args else ()
+        return shlex.join(("rlmem", name, self.target, *self.options, *more, *after))
+
+    @property
+    def is_script(self) -> bool:
+        """A script of the user's, which ``rlmem run`` can start."""
+        return self.target.endswith(".py") and ":" not in self.target
+
+
+def first_screen(document: Mapping[str, Any], asked: Asked) -> View:
+    """A plan for someone who sees one for the first time; about 20 lines."""
+    owners = Section(title="Where it goes, at the peak", tables=tuple(_owner_tables(document)))
+    changes = _changes(document)
+    change = Section(title="What to change", items=changes)
+    commands = _commands(document, asked, len(document["findings"]) - len(changes))
+    return View(
+        title=title_of(document["target"]),
+        verdict=verdict_lines(document),
+        sections=(owners, *([change] if changes else []), commands),
+        notes=(*document["notes"], limit_note(document)),
+    )
+
+
+def _owner_tables(document: Mapping[str, Any]) -> Iterator[Table]:
+    tops = [peak for peak, _ in worst_first(document)]
+    most = MOST_OWNERS if len(tops) == 1 else MOST_OWNERS_EACH
+    for top in tops:
+        sizes: dict[str, int] = {}
+        for entry in document["entries"]:
+            if (entry["device"], entry["phase"]) == (top.device, top.phase) and entry["residency"] != "reserved":
+                sizes[entry["component"]] = sizes.get(entry["component"], 0) + entry["nbytes"]
+        ordered = sorted(((name, size) for name, size in sizes.items() if size), key=lambda pair: -pair[1])
+        total = sum(sizes.values())
+        shown = [pair for pair in ordered[:most] if pair[1] >= SMALL * total]
+        rest = ordered[len(shown) :]
+        rows = [(name, size, _KINDS.get(name.split(".")[0], "")) for name, size in shown]
+        rows += [(f"{len(rest)} smaller", sum(size for _, size in rest), "")] if rest else []
+        yield Table(
+            title=top.device.upper() if len(tops) > 1 else "",
+            columns=(Column(title="", right=False), Column(title=""), Column(title=""), Column(title="", right=False)),
+            rows=tuple((name, format_size(size), f"{100 * size / total:.0f} %", kind) for name, size, kind in rows),
+        )
+
+
+def _changes(document: Mapping[str, Any]) -> tuple[Item, ...]:
+    """What to change: what stops the run, then what saves most; what saves next to nothing is for ``--full``."""
+    least = {peak.device: SMALL * peak.expected_bytes for peak, _ in worst_first(document)}
+    useful = [
+        each
+        for each in document["findings"]
+        if each["severity"] == "error"
+        or (each["severity"] == "warning" and each["saves_bytes"] is None)
+        or (each["saves_bytes"] or 0) >= min(least.values())
+    ]
+    useful.sort(key=lambda each: (each["severity"] != "error", -(each["saves_bytes"] or 0)))
+    others = [finding_item(each) for each in useful if each["code"] != DOES_NOT_FIT]
+    smaller = [_smaller(each) for each in useful if each["code"] == DOES_NOT_FIT]
+    return (*others[:MOST_CHANGES], *smaller)
+
+
+def _smaller(finding: Mapping[str, Any]) -> Item:
+    """That it does not fit is in the verdict; here stands what would."""
+    return Item(lead=finding["code"], text=finding["remedy"] or finding["title"], tone="bad")
+
+
+def _commands(document: Mapping[str, Any], asked: Asked, left: int) -> Section:
+    """What to do next; ``left`` findings are not on this screen."""
+    rows = [*_helping(document, asked)]
+    more = f"see {left} more finding{'' if left == 1 else 's'}, and every phase" if left else "see every phase"
+    rows.append((more, asked.command("plan", "--full")))
+    columns = (Column(title="", right=False), Column(title="", right=False))
+    return Section(title="Next", tables=(Table(title="", columns=columns, rows=tuple(rows)),))
+
+
+def _helping(document: Mapping[str, Any], asked: Asked) -> Iterator[tuple[str, str]]:
+    match document["verdict"]:
+        case "does-not-fit" | "tight":
+            yield "make it fit", asked.command("fit")
+        case "grows" if asked.is_script:
+            yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target))
+        case "unknown":
+            yield "measure it", asked.command("measure")
+        case _ if asked.is_script:
+            limit = ("--max-ram", asked.ram) if asked.ram else ()
+            program = (asked.python or "python", asked.target, *asked.args)
+            yield "run it, guarded", shlex.join(("rlmem", "run", *limit, "--", *program))
