@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from rlmem.findings import Finding
 from rlmem.ledger import Ledger, Peak
 from rlmem.spec import RunSpec
-from rlmem.units import format_size
+from rlmem.units import format_count, format_size
 
 VERDICTS = ("fits", "tight", "does-not-fit", "unknown")
 #: Less than this share of the limit left over is called tight even when the upper bound fits: other processes,
@@ -81,6 +83,17 @@ class Plan:
         return min(self.tops, key=lambda peak: (order.index(judge(peak)), -peak.high_bytes / (peak.limit_bytes or 1)))
 
     @property
+    def sentences(self) -> tuple[str, ...]:
+        """What each device needs against its limit; and what a full replay buffer would need, where this run ends before."""
+        said = tuple(f"{peak.device.upper()} {sentence(peak)}" for peak in self.tops)
+        return (*said, *(text for peak in self.tops if (text := self._short_run(peak))))
+
+    def _short_run(self, peak: Peak) -> str:
+        held = self.ledger.only(device=peak.device, phase=peak.phase, component="replay").entries
+        beyond = sum(entry.nbytes for entry in held if not entry.counts)
+        return short_run(self.spec.values, peak, beyond) if beyond else ""
+
+    @property
     def exit_code(self) -> int:
         """1 when the run does not fit, or when a finding says that it will not work as described."""
         broken = any(finding.severity == "error" for finding in self.findings)
@@ -118,6 +131,14 @@ def sentence(peak: Peak) -> str:
             return f"{text}: tight, only {format_size(spare)} spare"
         case _:
             return f"{text}: fits, {format_size(spare)} spare"
+
+
+def short_run(values: Mapping[str, Any], peak: Peak, beyond: int) -> str:
+    """What a run leaves of its replay buffer, and the peak with a full one; ``beyond`` is what it never writes."""
+    counts = [values.get(name) for name in ("total_timesteps", "buffer_size")]
+    some = " of the ".join(format_count(count) for count in counts if isinstance(count, int))
+    full = format_size(peak.expected_bytes + beyond)
+    return f"this run writes {some} transitions of its replay buffer; with a full one {peak.device.upper()} peaks at {full}"
 
 
 def _unit(nbytes: int) -> str:

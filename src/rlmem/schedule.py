@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlmem.quantity import Quantity
 from rlmem.spec import RunSpec
 
 
@@ -63,3 +64,18 @@ def schedule(spec: RunSpec) -> Schedule | None:
         n_envs=spec.count("n_envs"),
         with_replacement=with_replacement,
     )
+
+
+def reached(spec: RunSpec, slots: Quantity) -> Quantity | None:
+    """Transitions of a replay buffer that a run comes to, over all environments; ``None`` where it comes to all of them.
+
+    ``None`` too where the length of the run is not known, and where a saved buffer is loaded: that one may be full.
+    """
+    steps = spec.get("total_timesteps")
+    if steps is None or spec.get("resume.replay_buffer", "none") != "none":
+        return None
+    n_envs = int(spec.get("n_envs", 1))
+    written = -(-steps // n_envs) * n_envs
+    if written >= slots.value:
+        return None
+    return Quantity.of(written, "transitions the run writes", f"total_timesteps: {spec.origin('total_timesteps')}")

@@ -20,6 +20,7 @@ from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Block
 from rlmem.quantity import Quantity
+from rlmem.schedule import reached
 from rlmem.spaces import Discrete, leaves
 from rlmem.spec import RunSpec
 
@@ -188,9 +189,12 @@ class OffPolicyAgent(Agent):
     def build_stores(self) -> None:
         """States once (the next state is the following row), float32 whatever the space says; rows per environment."""
         slots = self.spec.q("buffer_size") * self.spec.q("n_envs")
+        comes_to = reached(self.spec, slots)
         sizes = {"states": self.state_dim, "actions": self.stored_action, "rewards": 1, "undones": 1}
         arrays = [
-            Array(name=name, rows=slots, row_values=values, dtype="float32", why="torch.empty, float32")
+            Array(
+                name=name, rows=slots, row_values=values, dtype="float32", why="torch.empty, float32", reached=comes_to
+            )
             for name, values in sizes.items()
         ]
         if self.spec.get("replay.kind") == "prioritised":

@@ -16,10 +16,6 @@ from rlmem.sources.script import ScriptRun, runs
 from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
-#: That a machine has room to spare is no mistake of a script.
-_IDLE = "MEM003"
-#: Says the same as a buffer that is cut to the length of the run.
-_AS_LONG = "MEM107"
 #: A plan's finding that saves less is good to know, and nothing to stop for.
 WORTH_BYTES = 64 * MIB
 #: Plans take time; a script that describes more different runs was written by a program.
@@ -80,16 +76,9 @@ def _from_plan(spec: RunSpec, planner: Planner) -> Iterator[Finding]:
     """What the rules say about the plan of a run."""
     try:
         plan = planner.plan(spec)
-        steps, rows = plan.spec.get("total_timesteps"), plan.spec.get("buffer_size")
-        cut = bool(steps and rows and steps < rows)
-        if cut:  # rows that are never written take no memory
-            least = max(steps, plan.spec.count("n_envs"))
-            plan = planner.plan(spec.having({"buffer_size": least}, "the length of the run"))
     except RlmemError:
         return
     for finding in plan.findings:
-        if finding.code == _IDLE or (cut and finding.code == _AS_LONG):
-            continue
         small = finding.saves_bytes is not None and finding.saves_bytes < WORTH_BYTES
         yield replace(finding, severity="info" if small and finding.severity == "warning" else finding.severity)
 

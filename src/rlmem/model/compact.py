@@ -61,11 +61,13 @@ class Compact:
     keys: tuple[Key, ...]
     #: Bytes that may stay in RAM; older blocks go to a file beyond it.
     budget: Quantity | None = None
+    #: Transitions that the run comes to, where it ends before the store is full.
+    reached: Quantity | None = None
 
     @property
     def slots(self) -> Quantity:
         """Transitions."""
-        return self.rows * self.n_envs
+        return self.rows * self.n_envs if self.reached is None else self.reached
 
     @property
     def units(self) -> Quantity:

@@ -145,7 +145,7 @@ class Rehearsal:
     def before_resume(self) -> None:
         """A new model's own arrays were never written: reserved, not resident, and dropped after loading."""
         if self.spec.get("resume.replay_buffer") == "into-new":
-            self.tape.free(*(block for store in self.replay for block in store.blocks.values()))
+            self.tape.free(*(block for store in self.replay for block in (*store.blocks.values(), *store.beyond)))
 
     def resume(self) -> None:
         """Loading a replay buffer: unpickling makes the whole capacity resident, beside a live one if there is one."""

@@ -25,21 +25,35 @@ class Array:
     whole: Quantity | None = None
     #: An array that exists but is never written stays address space.
     written: bool = True
+    #: Rows that the run comes to, where it ends before the store is full; the others stay address space. And what those
+    #: rows take, where bytes are given in all.
+    reached: Quantity | None = None
+    reached_whole: Quantity | None = None
     #: Python objects built at once (HER's dicts) are resident from the start.
     eager: bool = False
 
     @property
     def amount(self) -> Quantity:
         """``rows × row bytes``."""
+        return self._of(self.rows)
+
+    @property
+    def reached_amount(self) -> Quantity:
+        """The same of the rows that the run comes to."""
+        if self.reached_whole is not None:
+            return self.reached_whole
+        return self._of(self.rows if self.reached is None else self.reached)
+
+    def _of(self, rows: Quantity) -> Quantity:
         if self.whole is not None:
             return self.whole
         if self.measured is not None:
-            return self.rows * self.measured
+            return rows * self.measured
         size = DTYPES[self.dtype]
         row = Quantity.of(
             self.row_values * size, f"{self.name} row bytes", f"{self.row_values:,} × {self.dtype}; {self.why}"
         )
-        return self.rows * row
+        return rows * row
 
     @property
     def basis(self) -> str:
@@ -57,20 +71,30 @@ class Store:
     ) -> None:
         self.tape, self.group, self.arrays, self.device, self.lazy = tape, group, tuple(arrays), device, lazy
         self.blocks: dict[str, Block] = {}
+        #: Address space of rows that the run never comes to.
+        self.beyond: list[Block] = []
 
     def build(self) -> None:
         """``np.zeros`` reserves and touches nothing; a store that is written at once is resident."""
         for array in self.arrays:
+            component, lazy = f"{self.group}.{array.name}", self.lazy and not array.eager
+            kept = array.reached_amount if lazy else array.amount
             self.blocks[array.name] = self.tape.alloc(
-                f"{self.group}.{array.name}",
-                array.amount,
+                component,
+                kept,
                 device=self.device,
                 basis=array.basis,
-                residency="reserved" if self.lazy and not array.eager else "resident",
+                residency="reserved" if lazy else "resident",
             )
+            beyond = array.amount.value - kept.value
+            if beyond:
+                amount = Quantity.of(beyond, f"{array.name} this run never writes", "the rows beyond its last step")
+                self.beyond.append(
+                    self.tape.alloc(component, amount, device=self.device, basis=array.basis, residency="reserved")
+                )
 
     def fill(self) -> None:
-        """Collection writes every row sooner or later; the plan is for the run that gets there."""
+        """Collection writes every row sooner or later, as far as the run comes; the plan is for the run that gets there."""
         if self.lazy:
             self.tape.fill(*(self.blocks[array.name] for array in self.arrays if array.written and not array.eager))
 

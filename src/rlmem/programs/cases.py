@@ -17,6 +17,7 @@ from rlmem.frameworks.stream import is_stream
 from rlmem.frameworks.swarm import chains
 from rlmem.layers import Chain
 from rlmem.model.workers import env_state
+from rlmem.schedule import reached
 from rlmem.spaces import Box, DictSpace, Discrete, Space, TupleSpace, Window, describe_space, leaves
 from rlmem.spec import RunSpec
 from rlmem.swarm.settings import Settings
@@ -146,6 +147,14 @@ def _surroundings(spec: RunSpec, resolved: RunSpec) -> dict[str, Any]:
     }
 
 
+def written_rows(resolved: RunSpec) -> int | None:
+    """Rows of its replay buffer that a run comes to, one for all environments; ``None`` where it comes to all of them."""
+    if "buffer_size" not in resolved:
+        return None
+    found = reached(resolved, resolved.q("buffer_size"))
+    return None if found is None else found.value // resolved.count("n_envs")
+
+
 # ---------------------------------------------------------------- Stable-Baselines3
 def sb3_case(spec: RunSpec) -> dict[str, Any]:
     """The same run for ``sb3_run.py``, without checkpoints."""
@@ -171,6 +180,7 @@ def _sb3(spec: RunSpec, resolved: RunSpec) -> tuple[dict[str, Any], list[str]]:
         "her": spec.get("replay.kind") == "her",
         "compact": {"budget": spec.get("spill_budget")} if is_compact(spec) else None,
         "fill_replay": True,
+        "rows": written_rows(resolved),
         "checkpoint": True,
         "save_replay": spec.flag("checkpoint.save_replay_buffer") or spec.get("resume.replay_buffer", "none") != "none",
         "resume": spec.get("resume.replay_buffer", "none") != "none",
@@ -345,6 +355,7 @@ def _cleanrl(spec: RunSpec, resolved: RunSpec) -> tuple[dict[str, Any], list[str
         "batch_size": resolved.count("batch_size"),
         "n_steps": resolved.get("n_steps"),
         "buffer_size": resolved.get("buffer_size"),
+        "rows": written_rows(resolved),
         "share_next": resolved.flag("optimize_memory_usage"),
         "updates": ROLLOUT_UPDATES if on_policy else IMAGE_UPDATES if leaf.is_image else VECTOR_UPDATES,
     }

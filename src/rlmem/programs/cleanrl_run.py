@@ -148,7 +148,7 @@ def sample(case, store, device):
     import torch
 
     size = case["batch_size"]
-    rows = np.random.randint(0, len(store["rewards"]), size)
+    rows = np.random.randint(0, case["rows"] or len(store["rewards"]), size)
     envs = np.random.randint(0, case["n_envs"], size)
     following = store.get("next_observations")
     after = (
@@ -187,7 +187,7 @@ def off_policy(case, phases, device, sizes):
     with phases("collect"):
         for key, array in store.items():
             if key != "timeouts":  # never written when timeouts are not handled
-                array.fill(0 if array.dtype.kind == "i" or key in ("rewards", "dones") else 1)
+                array[: case["rows"]].fill(0 if array.dtype.kind == "i" or key in ("rewards", "dones") else 1)
         collect()
 
     def target(head, seen, actions=None):
@@ -246,7 +246,7 @@ def run(case):
     nets, optimizers, targets = loop(case, phases, device, sizes)
     if targets:
         sizes["learner.targets"] = kit.module_bytes(targets)
-        notes.append("replay filled to its size with observations of the described shape")
+        notes.append("replay filled with observations of the described shape")
     modules = list(nets.built.values())
     sizes["learner.parameters"] = kit.module_bytes(modules)
     sizes["learner.gradients"] = kit.gradient_bytes(modules)

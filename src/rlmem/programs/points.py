@@ -154,10 +154,13 @@ def _processes(outcome: Outcome) -> list[dict[str, Any]]:
 
 
 def _largest(ledger: Ledger, components: Mapping[str, int]) -> dict[str, int]:
-    """The plan's figure for each measured component, in the phase where it is largest."""
-    most: dict[str, int] = {}
+    """The plan's figure for each measured component, in the phase where it is largest; rows never written included."""
+    sums: dict[tuple[str, str], int] = {}
     for entry in ledger.entries:
-        most[entry.component] = max(most.get(entry.component, 0), entry.nbytes)
+        sums[entry.component, entry.phase] = sums.get((entry.component, entry.phase), 0) + entry.nbytes
+    most: dict[str, int] = {}
+    for (component, _), nbytes in sums.items():
+        most[component] = max(most.get(component, 0), nbytes)
     return {name: most[name] for name in components if name in most}
 
 

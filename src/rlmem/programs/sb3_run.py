@@ -16,6 +16,7 @@ Stand-alone (numpy, torch, gymnasium, SB3); reads /proc, so Linux only. Case key
     compact       rlmem's compact buffers in place of SB3's: {"budget": bytes in RAM or null}
     her           HerReplayBuffer (a Dict with observation, achieved_goal and desired_goal)
     fill_replay   write every page of every replay array, as a full buffer has; a compact one is filled by collecting
+    rows          of each environment that the run comes to (default: all)
     collect_steps off-policy: steps of all environments to collect (default 128)
     updates       on-policy: train() calls (default 2); off-policy: gradient steps (default 8)
     checkpoint    default true;  save_replay  default true (off-policy)
@@ -198,13 +199,14 @@ def describe_buffer(buffer):
     }
 
 
-def fill_replay(buffer, extra):
-    """Make every page of every array resident, and leave a state that samples validly."""
+def fill_replay(buffer, extra, rows):
+    """Make every page of the first rows of every array resident, and leave a state that samples validly."""
     import numpy as np
 
-    size = buffer.buffer_size
+    size = rows
     starts = (np.arange(size) // kit.EPISODE) * kit.EPISODE
-    for name, array in buffer_arrays(buffer).items():
+    for name, whole in buffer_arrays(buffer).items():
+        array = whole[:rows]
         if array.dtype == object:
             if not getattr(buffer, "copy_info_dict", False):
                 continue  # add() leaves the empty dicts of the constructor in place
@@ -223,8 +225,8 @@ def fill_replay(buffer, extra):
             array.fill(0)
         else:
             array.fill(1 if array.dtype.kind in "iub" else 0.5)
-    buffer.pos = 0
-    buffer.full = True
+    buffer.full = rows == buffer.buffer_size
+    buffer.pos = 0 if buffer.full else rows
 
 
 # ---------------------------------------------------------------- sizes
@@ -286,16 +288,17 @@ def run(case):
     result["params"] = {"policy": {"count": sum(p.numel() for p in model.policy.parameters())}}
 
     plain = case.get("compact") is None
+    rows = case.get("rows") or getattr(buffer, "buffer_size", 0)
     if off_policy and case.get("fill_replay") and plain:
         with phases("collect"):
-            fill_replay(buffer, case.get("info") or {})
-        notes.append("replay filled to its size with observations of the described shape")
+            fill_replay(buffer, case.get("info") or {}, rows)
+        notes.append("replay filled with observations of the described shape, as far as the run comes")
     total, callback = model._setup_learn(10**9, callback=None)
     callback.on_training_start(locals(), globals())
     if off_policy and case.get("fill_replay") and not plain:
         with phases("collect"):
-            collect(model, env, callback, buffer.buffer_size, learning_starts=10**12)
-        notes.append("replay filled to its size by random actions in environments of the described shape")
+            collect(model, env, callback, rows, learning_starts=10**12)
+        notes.append("replay filled by random actions in environments of the described shape, as far as the run comes")
     learn(model, env, callback, case, phases, total)
     result["components"] = components(model, buffer, "replay" if off_policy else "rollout")
     if case.get("evaluate") and eval_env is not None:

@@ -8,7 +8,7 @@ from typing import Any
 from rlmem.errors import UsageError
 from rlmem.findings import SEVERITIES
 from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Entry
-from rlmem.plan import VERDICTS, Plan, sentence
+from rlmem.plan import VERDICTS, Plan
 from rlmem.report.contract import described, problems
 from rlmem.schedule import schedule
 from rlmem.version import __version__
@@ -39,7 +39,7 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "vram_source": budget.vram_source or None,
         },
         "verdict": plan.verdict,
-        "summary": [f"{peak.device.upper()} {sentence(peak)}" for peak in plan.tops],
+        "summary": list(plan.sentences),
         "warnings": list(plan.warnings),
         "peaks": [
             {

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlmem.fields import find_field, plain_value
 from rlmem.machines import Machine
-from rlmem.plan import VERDICTS, Plan, sentence
+from rlmem.plan import VERDICTS, Plan
 from rlmem.remedies.base import KINDS, Alone, Fit, Step
 from rlmem.remedies.machine import would_do
 from rlmem.report.contract import described
@@ -62,7 +62,7 @@ def judged(plan: Plan) -> dict[str, Any]:
     """A plan in short: its verdict, and the peak of each device."""
     return {
         "verdict": plan.verdict,
-        "summary": [*(f"{top.device.upper()} {sentence(top)}" for top in plan.tops), *plan.warnings],
+        "summary": [*plan.sentences, *plan.warnings],
         "peaks": [
             {
                 "device": top.device,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rlmem.capacity import largest
+from rlmem.capacity import largest, useful
 from rlmem.plan import Plan
 from rlmem.report.view import Column, Table
 from rlmem.rules.knobs import rounded_down
 from rlmem.spec import RunSpec
-from rlmem.units import format_count, format_size
+from rlmem.units import ABSURD_COUNT, format_count, format_size
 
 #: Values of a knob that are planned, relative to the run's own.
 SHARES = (0.25, 0.5, 1.0, 1.5, 2.0, 4.0)
@@ -25,7 +25,8 @@ def capacity(spec: RunSpec, plan: Plan, knob: str, replan: Callable[[RunSpec], P
     """Peaks at some values of a knob, and the largest value whose upper bound fits."""
     now = plan.spec.count(knob)
     found = largest(spec, knob, replan)
-    values = {max(rounded_down(round(now * share)), 1) for share in SHARES} | {now}
+    most = max(useful(plan, knob) or ABSURD_COUNT, now)
+    values = {min(max(rounded_down(round(now * share)), 1), most) for share in SHARES} | {now}
     if found.value is not None and found.value <= FURTHEST * now:
         values.add(found.value)
     rows = []
@@ -54,6 +55,10 @@ def capacity(spec: RunSpec, plan: Plan, knob: str, replan: Callable[[RunSpec], P
 def capacity_words(found: Mapping[str, Any], machine: str) -> str:
     """The answer in a sentence."""
     knob, best = found["knob"], found["largest_safe"]
+    if best is not None and best > FURTHEST * found["now"]:
+        return (
+            f"{machine} holds more than {FURTHEST} times {knob} {format_count(found['now'])}: memory does not limit it."
+        )
     if best is not None:
         return f"The largest value of {knob} whose upper bound fits {machine}: {format_count(best)} (now {format_count(found['now'])})."
     return f"No limit on {knob} is known." if found["unlimited"] else f"No {knob} fits {machine}."
@@ -101,9 +106,9 @@ def growth(plan: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _full_at(spec: Mapping[str, Any]) -> int | None:
-    """Environment steps, over all environments, after which the store is full."""
+    """Environment steps, over all environments, after which the store holds all that the run writes."""
     if isinstance(spec.get("buffer_size"), int):
-        return int(spec["buffer_size"])
+        return min(int(spec["buffer_size"]), int(spec.get("total_timesteps") or spec["buffer_size"]))
     if isinstance(spec.get("n_steps"), int):
         return int(spec["n_steps"]) * int(spec.get("n_envs") or 1)
     return None

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlmem.ledger import PHASES, Peak
-from rlmem.plan import judge, sentence
+from rlmem.ledger import PHASES, Peak, matches
+from rlmem.plan import judge, sentence, short_run
 from rlmem.units import format_size
 
 #: Components smaller than this share of the peak are added up in one row.
@@ -143,7 +143,26 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 
         return (*refused, *placement_verdict(placement), *((line, "plain") for line in _peaks(document)))
     said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
-    return (*refused, *said, *((text, "warn") for text in document.get("warnings", ())))
+    short = (
+        short_run(document["target"]["spec"], peak, beyond(document, peak.device))
+        for peak, _ in worst_first(document)
+        if beyond(document, peak.device)
+    )
+    warnings = ((text, "warn") for text in document.get("warnings", ()))
+    return (*refused, *said, *((text, "plain") for text in short), *warnings)
+
+
+def beyond(document: Mapping[str, Any], device: str) -> int:
+    """Bytes of a replay buffer that the run never writes: reserved still at the peak."""
+    tops = {(peak["device"], peak["phase"]) for peak in document["peaks"] if peak["is_peak"]}
+    return sum(
+        entry["nbytes"]
+        for entry in document.get("entries", ())  # a swarm's own document has none
+        if entry["residency"] == "reserved"
+        and entry["device"] == device
+        and (device, entry["phase"]) in tops
+        and matches(entry["component"], "replay")
+    )
 
 
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:
@@ -167,11 +186,11 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
     phases = [phase for phase in PHASES if phase in peaks]
     top = next(phase for phase in phases if peaks[phase]["is_peak"])
     cells: dict[str, dict[str, int]] = {}
-    reserved: dict[str, int] = {}
+    waiting: dict[tuple[str, str], int] = {}
     for entry in entries:
         name = entry["component"]
         if entry["residency"] == "reserved":
-            reserved[name] = max(reserved.get(name, 0), entry["nbytes"])
+            waiting[name, entry["phase"]] = waiting.get((name, entry["phase"]), 0) + entry["nbytes"]
         else:
             row = cells.setdefault(name, {})
             row[entry["phase"]] = row.get(entry["phase"], 0) + entry["nbytes"]
@@ -190,8 +209,9 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
         Column(title="component", right=False),
         *(phase_column(phase, is_peak=phase == top) for phase in phases),
     )
+    reserved = {name: max(size for (other, _), size in waiting.items() if other == name) for name, _ in waiting}
     cached = reserved.pop("runtime.allocator-cache", 0)
-    pending = sum(reserved.values())
+    pending = sum(reserved.values()) - beyond(document, device)
     notes = [f"reserved at build, resident as it fills: {format_size(pending)}"] if pending else []
     if cached:
         notes.append(

@@ -8,7 +8,7 @@ tenfold needs tenfold the memory. Old transitions come from old policies and hel
     model.learn(TIMESTEPS)
 
 Use instead: a number chosen by what memory there is and how much history the agent needs; 100,000 to 1,000,000 rows are
-usual. In a plan it is found where the buffer holds the whole run and takes more than a gigabyte.
+usual. In a plan it is found where the buffer has as many rows as the run has steps and takes more than a gigabyte.
 
 Fix: none; how many transitions an agent needs is not for a program to say.
 
@@ -113,10 +113,13 @@ def _brax(rule: Rule, script: Script) -> Iterator[Finding]:
 
 
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
-    """A planned buffer with as many rows as the run has steps, which takes more than a gigabyte."""
+    """A planned buffer with as many rows as the run has steps, which takes more than a gigabyte.
+
+    One with more rows is not made for the length of the run, which fills a part of it.
+    """
     spec = context.spec
     rows, steps = spec.get("buffer_size"), spec.get("total_timesteps")
-    if not rows or not steps or rows < steps:
+    if not rows or rows != steps:
         return
     held = context.plan.ledger.only(device="ram", phase="collect", component="replay").nbytes
     if held < GIB:

@@ -11,7 +11,7 @@ from rlmem.rules.memories import dotted
 from rlmem.rules.shapes import number
 from rlmem.rules.syntax import leaf, loops, method_calls, rounds
 from rlmem.scripts import Script
-from rlmem.scripts.training import Model
+from rlmem.scripts.training import Model, models
 
 #: Functions and files that watch a policy rather than train it.
 WATCHING = re.compile(
@@ -57,6 +57,18 @@ def learned_steps(script: Script, model: Model) -> int | None:
             steps *= again
         total += steps
     return total if model.learns else None
+
+
+def learns_once(script: Script) -> bool:
+    """Whether a script is seen to call ``learn`` once on each model: what the first call asks for is the whole run."""
+    calls = tuple(method_calls(script, "learn"))
+    if len(calls) != 1:
+        return False
+    model = next((each for each in models(script) if calls[0] in each.learns), None)
+    if model is not None and script.function_of(calls[0]) is script.function_of(model.call):
+        around = set(script.ancestors(model.call))
+        return all(loop in around for loop in loops(script, calls[0]))
+    return steps_at(script, calls[0]) == 1
 
 
 @lru_cache(maxsize=2)

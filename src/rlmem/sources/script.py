@@ -171,7 +171,8 @@ def _fields(script: Script, model: Model, environment: Environment) -> Iterator[
     yield from _policy(script, model)
     if model.off_policy:
         yield from _replay(script, model)
-    if model.learns:
+    # Called again, or in a loop, learn() goes on where it was: the first one does not say how long the run is.
+    if len(model.learns) == 1 and script.loop_of(model.learns[0]) is None:
         total = script.argument(model.learns[0], "total_timesteps", 0)
         value = script.value(total)
         if isinstance(value, (int, float)) and 1 <= value < ABSURD_COUNT and total is not None:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlmem.errors import RlmemError
+from rlmem.rules.lengths import learns_once
+from rlmem.scripts import read_script
 from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.dryrun import DryRun
@@ -41,8 +43,23 @@ _POLICY = {
 
 def describe(run: DryRun) -> RunSpec:
     """The run description; only a name when no framework was met."""
-    spec = from_facts(run.target.name, run.facts)
+    spec = from_facts(run.target.name, run.facts if is_whole_run(run) else _without_length(run.facts))
     return spec.having(_fitting(sizing.found_in(run.facts)), sizing.origin(run.facts))
+
+
+def is_whole_run(run: DryRun) -> bool:
+    """Whether the steps that the first ``learn()`` was asked for are all there will be, as far as the script tells."""
+    if run.target.kind != "script":
+        return run.target.kind == "zoo"  # rl_zoo3 learns once; whoever calls a factory learns as long as they like
+    try:
+        return learns_once(read_script(run.target.text))
+    except (RlmemError, OSError):
+        return False
+
+
+def _without_length(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    model = facts.get("model")
+    return {**facts, "model": {**model, "total_timesteps": None}} if model else facts
 
 
 def from_facts(name: str, facts: Mapping[str, Any]) -> RunSpec:

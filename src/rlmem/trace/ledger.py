@@ -49,8 +49,12 @@ class Growth:
 class TracedLedger:
     """Builds the ledger from the agent's facts."""
 
-    def __init__(self, facts: Mapping[str, Any], growth: tuple[Growth, ...] = ()) -> None:
+    def __init__(
+        self, facts: Mapping[str, Any], growth: tuple[Growth, ...] = (), *, written: float | None = None
+    ) -> None:
         self.facts, self.growth = facts, growth
+        #: The share of a replay buffer's rows that the run comes to; None where it comes to all.
+        self.written = written
         self.rehearsal: Mapping[str, Any] = facts.get("rehearsal") or {}
         #: A larger size may have been begun and not ended: then the phases are those up to the last that did.
         self.phases: Mapping[str, Any] = self.rehearsal.get("phases") or facts["phases"]
@@ -101,8 +105,14 @@ class TracedLedger:
         held = sum(resident for _, _, resident in arrays) if phase != "import" else 0
         named: list[Entry] = []
         if phase != "import":
-            for component, amount, resident in arrays:
+            for component, whole, resident in arrays:
+                amount = self._reached(component, whole, resident)
                 reserved = amount.value - resident
+                if whole.value > amount.value:
+                    beyond = Quantity.of(
+                        whole.value - amount.value, f"{component} this run never writes", whole.formula
+                    )
+                    named.append(_entry(component, name, beyond, "exact", residency="reserved"))
                 state = "filling" if name == "collect" else "resident"
                 if filled:
                     named.append(_entry(component, name, amount, "exact", residency=state))
@@ -131,6 +141,16 @@ class TracedLedger:
         for growth in self.growth:
             if growth.phase == name and growth.amount.high:
                 yield _entry(growth.component, name, growth.amount, "derived")
+
+    def _reached(self, component: str, amount: Quantity, resident: int) -> Quantity:
+        """What a run that ends before its replay buffer is full writes of it; at least what the dry run wrote."""
+        if self.written is None or not component.startswith("replay."):
+            return amount
+        low, value, high = (
+            max(round(size * self.written), min(resident, size)) for size in (amount.low, amount.value, amount.high)
+        )
+        how = f"{100 * self.written:.3g} % of the rows of {amount.formula}"
+        return Quantity.of(value, f"{component} that this run writes", how, low=low, high=high)
 
     def _workers(self, rows: list[Mapping[str, Any]], phase: str) -> Iterator[Entry]:
         """Other processes of the tree; those that were not started add what each has for itself alone."""

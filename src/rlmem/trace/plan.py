@@ -9,8 +9,10 @@ from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.ledger import Ledger
 from rlmem.plan import Plan
 from rlmem.planner import Planner
+from rlmem.quantity import Quantity
 from rlmem.rules import find
 from rlmem.rules.base import Context
+from rlmem.schedule import reached
 from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.describe import describe, wants_gpu
@@ -45,11 +47,11 @@ def traced(planner: Planner, run: DryRun) -> Traced:
     if run.met == "learn" and "update" in phases:
         growth, notes = extend(run.facts, spec, planner, closed)
         notes = (*notes, *sizing.notes(run.facts, spec))
-        ledger = TracedLedger(run.facts, growth).ledger()
+        ledger = TracedLedger(run.facts, growth, written=_written(spec)).ledger()
         if wants_gpu(run.facts):
             ledger, more = _with_gpu(ledger, run, planner)
             notes = (*notes, *more)
-        return _judged(planner, spec, ledger, closed, (*_learn_notes(run), *notes))
+        return _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
     if run.stop is None and "model" not in run.facts and "build" in phases:
         notes = _loop_notes(run)
         if planner.budget.vram_bytes or run.facts.get("vram"):
@@ -130,7 +132,16 @@ def _expected(plan: Plan, device: str) -> int:
     return top.expected_bytes if top else 0
 
 
-def _learn_notes(run: DryRun) -> tuple[str, ...]:
+def _written(spec: RunSpec) -> float | None:
+    """The share of its replay buffer that a run comes to; ``None`` where it is all of it, or its length is not known."""
+    if "buffer_size" not in spec:
+        return None
+    slots = Quantity.of(spec.count("buffer_size"), "buffer_size", spec.origin("buffer_size"))
+    part = reached(spec, slots)
+    return part.value / slots.value if part is not None else None
+
+
+def _learn_notes(run: DryRun, spec: RunSpec) -> tuple[str, ...]:
     facts = run.facts
     model, reached = facts["model"], (facts.get("rehearsal") or {}).get("reached", {})
     done = ", ".join(f"{name} {value:,}" for name, value in reached.items() if value)
@@ -139,10 +150,10 @@ def _learn_notes(run: DryRun) -> tuple[str, ...]:
         f"updates ({done}); callbacks, logging and everything after learn() were not run, and files were put back",
     ]
     total, size = model.get("total_timesteps"), model.get("settings", {}).get("buffer_size")
-    if total and size and total < size:
+    if total and size and total < size and "total_timesteps" not in spec:
         notes.append(
-            f"learn() asks for {total:,} steps and the replay buffer has room for {size:,}: the peak shown is that of a "
-            f"full buffer, this run fills {100 * total / size:.0f} % of it"
+            f"learn() asks for {total:,} steps and the replay buffer has room for {size:,}: it may be called again, so the "
+            "peak shown is that of a full buffer"
         )
     return (*notes, *facts["notes"])
 

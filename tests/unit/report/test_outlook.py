@@ -46,9 +46,10 @@ def test_a_run_that_fits_never_reaches_the_limit() -> None:
 
 
 def test_a_run_that_ends_early_never_fills_its_buffer() -> None:
-    found = grown("pidog-sac", "total_timesteps=100k")
-    assert found["rows"][-1]["step"] == 100_000
-    assert found["rows"][-1]["expected_bytes"] < found["full_bytes"] / 3
+    found, full = grown("pidog-sac", "total_timesteps=100k"), grown("pidog-sac")
+    assert [row["step"] for row in found["rows"]][-1] == found["full_at"] == 100_000
+    assert found["rows"][-1]["expected_bytes"] < full["full_bytes"] / 3
+    assert found["store_bytes"] == pytest.approx(full["store_bytes"] / 4, rel=0.001)
 
 
 def test_before_learning_starts_there_is_no_update() -> None:

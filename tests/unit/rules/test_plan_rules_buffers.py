@@ -39,7 +39,6 @@ def found(fields: dict[str, Any], code: str) -> list[Finding]:
 
 FIRES: list[tuple[str, dict[str, Any]]] = [
     ("MEM107", {**IMAGES, "total_timesteps": 500_000}),
-    ("MEM107", {**IMAGES, "total_timesteps": 200_000}),
     ("MEM109", ELEGANT),
     ("MEM110", HER),
     ("MEM203", {**SAC, "observation": FLAT, "buffer_size": 100_000}),
@@ -47,6 +46,7 @@ FIRES: list[tuple[str, dict[str, Any]]] = [
 ]
 SILENT: list[tuple[str, dict[str, Any]]] = [
     ("MEM107", IMAGES),
+    ("MEM107", {**IMAGES, "total_timesteps": 200_000}),
     ("MEM107", {**IMAGES, "total_timesteps": 5_000_000}),
     ("MEM107", {**SAC, "total_timesteps": 1_000_000}),  # a few hundred megabytes
     ("MEM109", {**ELEGANT, "n_envs": 1}),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -196,8 +197,19 @@ def test_a_plan_says_how_it_came_about_and_what_the_run_fills() -> None:
     assert top.phase == "update"
     assert top.low_bytes < top.expected_bytes == 490 * MB < top.high_bytes
     assert "SAC.learn()" in plan.notes[0]
-    assert "fills 2 % of it" in plan.notes[1]
+    assert "may be called again" in plan.notes[1]
     assert "MEM101" in {finding.code for finding in plan.findings}
+
+
+@pytest.mark.parametrize(("text", "share"), [("model.learn(20_000)", 0.02), ("lib.train(model)", 1.0)])
+def test_a_replay_buffer_is_added_as_far_as_the_run_comes(text: str, share: float, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(f"from stable_baselines3 import SAC\nmodel = SAC('MlpPolicy', 'Humanoid-v5')\n{text}\n")
+    run = run_of(sac())
+    plan = plan_dry_run(Planner(make_budget(ram="1GB")), replace(run, target=replace(run.target, text=str(script))))
+    held = plan.ledger.only(device="ram", phase="update", component="replay").nbytes
+    assert held == max(share * 100 * MB, 10 * MB)  # 10 MB of 100 were written in the dry run
+    assert ("with a full one" in " ".join(plan.sentences)) == (share < 1)
 
 
 def test_what_a_remedy_saves_does_not_depend_on_what_the_dry_run_saw() -> None:

@@ -114,13 +114,29 @@ def _key(spec: RunSpec, leaf: Leaf, depth: int) -> Key:
     )
 
 
-def replay_store(spec: RunSpec) -> Compact:
-    """CompactReplayBuffer's observations."""
+def replay_store(spec: RunSpec, comes_to: Quantity | None = None) -> Compact:
+    """CompactReplayBuffer's observations: full, or with the transitions that the run comes to."""
     n_envs = spec.q("n_envs")
     rows = (spec.q("buffer_size") // n_envs).at_least(1).named("rows")
     return Compact(
-        rows=rows, n_envs=n_envs, ends=_ends(spec, rows * n_envs), keys=observation_keys(spec), budget=_budget(spec)
+        rows=rows,
+        n_envs=n_envs,
+        ends=_ends(spec, comes_to or rows * n_envs),
+        keys=observation_keys(spec),
+        budget=_budget(spec),
+        reached=comes_to,
     )
+
+
+def replay_observations(spec: RunSpec, comes_to: Quantity | None) -> list[Array]:
+    """The same as arrays, which know what the run comes to."""
+    full = replay_store(spec).arrays()
+    if comes_to is None:
+        return full
+    part = {array.name: array.whole for array in replay_store(spec, comes_to).arrays()}
+    if part.keys() != {array.name for array in full}:  # only the full one is larger than what may stay in RAM
+        return replay_store(spec, comes_to).arrays()
+    return [replace(array, reached_whole=part[array.name]) for array in full]
 
 
 def rollout_store(spec: RunSpec) -> Compact:

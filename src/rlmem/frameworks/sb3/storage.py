@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from rlmem.frameworks.sb3 import compact
@@ -9,6 +10,7 @@ from rlmem.frameworks.sb3.defaults import ROLLOUT_DTYPE_SINCE, version
 from rlmem.model.constants import Constants
 from rlmem.model.storage import Array
 from rlmem.quantity import Quantity
+from rlmem.schedule import reached
 from rlmem.spaces import DictSpace, Leaf, MultiBinary, TupleSpace, leaves
 from rlmem.spec import RunSpec
 
@@ -39,9 +41,17 @@ def replay_arrays(spec: RunSpec, constants: Constants) -> list[Array]:
     n_envs = spec.q("n_envs")
     rows = (spec.q("buffer_size") // n_envs).at_least(1)
     slots = rows.named("rows") * n_envs
+    comes_to = reached(spec, slots)
+    found = _replay_arrays(spec, constants, slots, rows, comes_to)
+    return [replace(array, reached=comes_to) if array.rows is slots else array for array in found]
+
+
+def _replay_arrays(
+    spec: RunSpec, constants: Constants, slots: Quantity, rows: Quantity, comes_to: Quantity | None
+) -> list[Array]:
     action = action_leaf(spec)
     if compact.is_compact(spec):
-        return [*compact.replay_store(spec).arrays(), *compact.replay_rest(spec, slots, action)]
+        return [*compact.replay_observations(spec, comes_to), *compact.replay_rest(spec, slots, action)]
     # float64 actions are cast to float32, everything else keeps the space's dtype (_maybe_cast_dtype).
     action_dtype = "float32" if action.dtype == "float64" else action.dtype
     why = spec.origin("observation")

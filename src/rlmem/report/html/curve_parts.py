@@ -31,15 +31,20 @@ def growth(found: Mapping[str, Any] | None) -> Element:
     rows, full = found["rows"], found["full_at"]
     last = min(rows[-1]["step"], max(full * SHOWN_FILLS, 1))
     limit, end = found["limit_bytes"], found["ends_at"]
-    words = f"{format_size(found['store_bytes'])} is reserved when the model is built and becomes resident as the store fills, at step {format_count(full)}."
-    if end is not None and end < full:
-        words += f" The run ends before, at step {format_count(end)}, with {format_size(rows[-1]['expected_bytes'])} resident."
+    is_last = end is not None and end <= full
+    when = f"until the run ends at step {format_count(full)}" if is_last else f"full at step {format_count(full)}"
+    words = f"{format_size(found['store_bytes'])} that are reserved when the model is built become resident, {when}."
     if found["over_limit_at"] is not None:
         words += f" The limit of {format_size(limit)} is expected to be reached at step {format_count(found['over_limit_at'])}."
     points = [tuple((row["step"], row[key]) for row in rows) for key in ("low_bytes", "expected_bytes", "high_bytes")]
     low, expected, high = points
     marks = (
-        [Mark(at=(full, found["full_bytes"]), label=f"full: {format_size(found['full_bytes'])}")]
+        [
+            Mark(
+                at=(full, found["full_bytes"]),
+                label=f"{'end' if is_last else 'full'}: {format_size(found['full_bytes'])}",
+            )
+        ]
         if full <= last
         else []
     )
