@@ -31,7 +31,7 @@ def largest(
     device with a limit, or on one.
 
     Memory grows almost linearly in every count, so the search interpolates between two plans and settles the
-    rest by halving; a handful of plans is enough.
+    rest by halving; a handful of plans is enough. It ends where more would be of no use (:func:`useful`).
     """
     smallest = max(find_field(path).minimum, 1)
 
@@ -61,12 +61,14 @@ def largest(
             return Capacity(value=None, plan=now)
         (low, low_plan), high, excess = found, value, over(now)
     growth = 0
+    most = max(useful(now, path) or ABSURD_COUNT, value)
     while not high:
-        if low >= ABSURD_COUNT:
-            return Capacity(value=None, plan=low_plan, unlimited=True)
+        if low >= most:
+            endless = most >= ABSURD_COUNT
+            return Capacity(value=None if endless else low, plan=low_plan, unlimited=endless)
         # Extend the line through the last two plans a little past the limit; at least double.
         guess = low + -over(low_plan) * 11 // (10 * growth) if growth else 0
-        further = min(max(2 * low, guess), ABSURD_COUNT)
+        further = min(max(2 * low, guess), most)
         plan = at(further)
         if over(plan) > 0:
             high, excess = further, over(plan)
@@ -85,6 +87,17 @@ def largest(
         else:
             high, excess = guess, over(plan)
     return Capacity(value=low, plan=low_plan)
+
+
+def useful(plan: Plan, path: str) -> int | None:
+    """The value beyond which a run gains nothing, where one is known: the steps it has, the cores for its workers."""
+    spec = plan.spec
+    if path == "buffer_size" and "resume.replay_buffer" not in spec:
+        steps = spec.get("total_timesteps")
+        return None if steps is None else int(steps)
+    if path == "n_envs" and spec.get("vec_env") == "subproc":
+        return plan.budget.cores
+    return None
 
 
 def _below(

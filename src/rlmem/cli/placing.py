@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from rlmem.trace.subjects import Subject
 
 #: Findings that compare a peak with one limit.
-DOES_NOT_FIT, TIGHT, IDLE = "MEM001", "MEM002", "MEM003"
+DOES_NOT_FIT, TIGHT = "MEM001", "MEM002"
 
 _NODES_HELP = (
     'Nodes to place the run on: "4x(64GB,16cpu,1xA100-80GB)", "64GB", "10xaws-g5-xlarge"; several groups with "+".'
@@ -119,8 +119,7 @@ def _on_nodes(plan: Plan, trials: int) -> Iterator[Finding]:
     tops = {top.device.upper(): top for top in plan.tops}
     for finding in plan.findings:
         if finding.code not in (DOES_NOT_FIT, TIGHT):
-            if finding.code != IDLE or trials < 2:
-                yield finding
+            yield finding
             continue
         device = finding.title.split()[0]
         top = tops[device]

@@ -80,7 +80,7 @@ class Search:
     # -- one step --------------------------------------------------------------------------------------------------
 
     def apply(self, state: State, remedy: Remedy, *, expected: bool = False, device: str | None = None) -> State | None:
-        """The run with one remedy more; ``None`` where it does not apply, is not wanted, or the framework refuses."""
+        """The run with one remedy more; ``None`` where it does not apply, saves nothing, is not wanted, or is refused."""
         if remedy.kind not in self.wishes.kinds:
             return None
         context = Context(plan=state.plan, asked=state.asked, replan=self.replan)
@@ -96,6 +96,8 @@ class Search:
             return None
         old = {path: state.plan.spec.get(path) for path in change.values}
         step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=after)
+        if max(step.saves.values(), default=0) <= 0:
+            return None  # numba, say, takes more than a small store gives back
         steps = (*state.steps, step)
         return State(asked=asked, plan=after, steps=steps) if self.wishes.allow(steps) else None
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rlmem.capacity import largest
+from rlmem.capacity import largest, useful
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
@@ -76,6 +76,7 @@ def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) 
     def replan(other: RunSpec) -> Plan:
         return planner.plan(other, findings=False)
 
+    most = useful(replan(spec), path)
     found = largest(spec, path, replan, expected=True)
     safe = largest(spec, path, replan)
     verdicts = {value: _plan(spec, path, value, planner).verdict for value in values}
@@ -85,6 +86,7 @@ def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) 
         "vram_bytes": budget.vram_bytes,
         "largest": found.value,
         "largest_safe": safe.value,
+        "useful": most if most is not None and most in (found.value, safe.value) else None,
         "unlimited": found.unlimited,
         "needs": {top.device: top.expected_bytes for top in found.plan.tops} if found.plan and found.value else {},
         "verdicts": {str(value): verdict for value, verdict in verdicts.items()},
@@ -116,6 +118,9 @@ def capacity_view(document: dict[str, Any]) -> View:
     notes = [
         "At the largest value the expected peak just fits; at the safe one its upper bound does. GiB is 2³⁰, GB 10⁹ bytes."
     ]
+    if any(machine.get("useful") for machine in document["machines"]):
+        why = "the run has no more steps" if path == "buffer_size" else "there are no more cores for its workers"
+        notes.append(f"No {path} beyond that is of use: {why}.")
     used = {slope["device"] for slope in document["per_unit"]}
     free = [d for d in ("ram", "vram") if d in used and all(m[f"{d}_bytes"] is None for m in document["machines"])]
     notes += [f"{device.upper()} is not limited by these machines; add --{device} to limit it." for device in free]

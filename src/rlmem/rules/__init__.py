@@ -17,7 +17,6 @@ from rlmem.scripts.expectations import expected_failures
 _ROWS = (
     ("MEM001", "run-that-does-not-fit", "limits", "error", "plan", "does_not_fit"),
     ("MEM002", "tight-fit", "limits", "warning", "plan", "tight"),
-    ("MEM003", "idle-machine", "limits", "info", "plan", "idle_machine"),
     ("MEM004", "shared-pages-counted-twice", "limits", "info", "live", "shared_pages"),
     ("MEM005", "host-memory-in-container", "limits", "warning", "script live", "host_memory"),
     ("MEM101", "duplicate-next-obs", "buffers", "warning", "script plan", "duplicate_next_obs"),

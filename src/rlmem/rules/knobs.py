@@ -28,7 +28,10 @@ def knob_for(context: Context, device: str) -> str:
 
 
 def largest_that_fits(context: Context, knob: str, device: str | None = None) -> tuple[dict[str, Any], str | None]:
-    """The change and the sentence for the largest value of a knob that fits a device, or all, upper bound included."""
+    """The change and the sentence for the largest value of a knob that fits a device, or all, upper bound included.
+
+    Nothing where as much fits as there is: what a run would do with more is not for a rule to say.
+    """
     found: Capacity = largest(context.asked, knob, context.replan, device=device)
     now = context.spec.count(knob)
     if found.value is None:
@@ -36,10 +39,9 @@ def largest_that_fits(context: Context, knob: str, device: str | None = None) ->
             return {}, None
         return {}, f"no value of {knob} makes it fit"
     value = rounded_down(found.value)
-    if value == now:
+    if value >= now:
         return {}, None
-    direction = "up to" if value > now else "at most"
-    return {knob: value}, f"{knob} {direction} {format_count(value)} fits (now {format_count(now)})"
+    return {knob: value}, f"{knob} at most {format_count(value)} fits (now {format_count(now)})"
 
 
 def rounded_down(value: int) -> int:

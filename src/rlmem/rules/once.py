@@ -11,8 +11,7 @@ from rlmem.frameworks.base import Swap
 from rlmem.ledger import Entry, matches
 from rlmem.plan import Plan, judge
 from rlmem.rules.base import Context
-from rlmem.rules.knobs import rounded_down
-from rlmem.units import format_count, format_size
+from rlmem.units import format_size
 
 CHANGES: Mapping[str, Any] = {"storage": "compact"}
 WHY = "every observation once"
@@ -32,12 +31,12 @@ def remedy(context: Context, swap: Swap, changes: Mapping[str, Any] = CHANGES, *
         after = context.changed(changes, WHY)
     except SpecError:
         return "; ".join(parts)
-    parts += [text for text in (_fits(context, after, changes), _codec(context, swap, after, changes)) if text]
+    parts += [text for text in (_fits(context, after), _codec(context, swap, after, changes)) if text]
     return "; ".join(parts)
 
 
-def _fits(context: Context, after: Plan, changes: Mapping[str, Any]) -> str | None:
-    """Whether a run that did not fit fits then; else how far its main knob can be turned."""
+def _fits(context: Context, after: Plan) -> str | None:
+    """Whether a run that did not fit fits then."""
     before, now = context.plan.top("ram"), after.top("ram")
     if before is None or now is None or now.limit_bytes is None:
         return None
@@ -45,24 +44,7 @@ def _fits(context: Context, after: Plan, changes: Mapping[str, Any]) -> str | No
     if judge(before) in ("does-not-fit", "tight"):
         word = {"fits": "it then fits", "tight": "it is then tight"}.get(judge(now), "still too much then")
         return f"{word}: {size} of {format_size(now.limit_bytes)}"
-    size = after.spec.get("buffer_size")
-    return _room(context, after, changes) if size else None
-
-
-def _room(context: Context, after: Plan, changes: Mapping[str, Any]) -> str | None:
-    """The buffer that would fit then: by the line through what is there, and one plan to be sure."""
-    top, now = after.top("ram"), after.spec.count("buffer_size")
-    held = after.ledger.only(device="ram", phase="collect", component="replay").entries
-    store = sum(entry.amount.high for entry in held)
-    if top is None or top.limit_bytes is None or not store:
-        return None
-    value = rounded_down((top.limit_bytes - top.high_bytes + store) * now // store)
-    if value <= now:
-        return None
-    fitting = context.changed({**changes, "buffer_size": value}, WHY).top("ram")
-    if fitting is None or fitting.high_bytes > top.limit_bytes:
-        return None
-    return f"then buffer_size up to {format_count(value)} fits (now {format_count(now)})"
+    return None
 
 
 def _codec(context: Context, swap: Swap, after: Plan, changes: Mapping[str, Any]) -> str | None:

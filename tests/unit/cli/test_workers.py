@@ -195,14 +195,6 @@ def test_text_json_exit_code_and_page_say_what_the_placement_says(
     assert ('class="fill good"' in text, 'class="fill bad"' in text) == (fits, not fits)
 
 
-def test_a_trial_that_leaves_room_for_others_leaves_nothing_idle(capsys: pytest.CaptureFixture[str]) -> None:
-    def codes(nodes: str) -> set[str]:
-        return {finding["code"] for finding in answer(capsys, "plan", "pidog-sac", "--nodes", nodes)["findings"]}
-
-    assert "MEM003" not in codes("256GB")
-    assert "MEM003" in codes("(256GB,1cpu)")  # a core for one
-
-
 def test_memory_of_a_gpu_is_not_taken_for_ram_where_a_node_has_one_pool(capsys: pytest.CaptureFixture[str]) -> None:
     """A node with one pool beside others: what the run holds on a GPU finds no place where there is none."""
     document = answer(capsys, "plan", "pyboy-ppo", "--nodes", "dgx-spark + 4x64GB")
