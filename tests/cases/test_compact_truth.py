@@ -41,6 +41,9 @@ CASES: dict[str, dict[str, Any]] = {
                             "n_steps": 1024},
 }  # fmt: skip
 
+#: Told apart by ``make long``; the others are of the same kinds.
+LONG = ("a wide vector in 4 envs", "an image", "a stack in 3 envs", "short episodes", "a rollout of stacks")
+
 
 def filled(spec: RunSpec) -> dict[str, Any]:
     """The same buffer, filled past its end in a process of its own."""
@@ -62,7 +65,7 @@ def filled(spec: RunSpec) -> dict[str, Any]:
     return result
 
 
-@pytest.mark.parametrize("name", list(CASES))
+@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.long] * (name in LONG)) for name in CASES])
 def test_a_compact_buffer_takes_what_is_predicted(name: str) -> None:
     spec = RunSpec().having({"framework.name": "sb3", "storage": "compact", **CASES[name]}, "test")
     group = "rollout" if "n_steps" in spec else "replay"

@@ -178,6 +178,7 @@ def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within
             assert point.predicted_components[name] == pytest.approx(point.components[name], rel=0.2)
 
 
+@pytest.mark.long
 def test_a_sample_of_real_observations_says_what_a_codec_would_make_of_them(tmp_path: Path) -> None:
     pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
     pytest.importorskip("zstandard")

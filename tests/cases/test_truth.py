@@ -115,6 +115,7 @@ def test_exact_arithmetic_is_within_three_percent_when_malloc_returns_what_is_fr
     assert peak(ledger, "update").expected_bytes - slack == pytest.approx(truth["phases"]["update"]["hwm"], rel=0.03)
 
 
+@pytest.mark.long
 def test_loading_a_buffer_beside_a_live_one_adds_the_predicted_bytes_and_saving_adds_next_to_none() -> None:
     spec = spec_of({**CASES["sac on a Dict"], "resume.replay_buffer": "beside-live"})
     ledger = predicted(spec)
@@ -147,13 +148,14 @@ def test_an_older_sb3_stores_float32_rollouts_as_predicted() -> None:
     assert peak(predicted(spec), "update").expected_bytes == pytest.approx(truth["phases"]["update"]["hwm"], rel=0.12)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "sets",
     [
         pytest.param((), id="as assessed"),
-        pytest.param(("history=100",), id="short history", marks=pytest.mark.long),
-        pytest.param(("rollout.keeps_graph=false",), id="no_grad", marks=pytest.mark.long),
-        pytest.param(("batch_size=2048",), id="minibatches", marks=pytest.mark.long),
+        pytest.param(("history=100",), id="short history"),
+        pytest.param(("rollout.keeps_graph=false",), id="no_grad"),
+        pytest.param(("batch_size=2048",), id="minibatches"),
     ],
 )
 def test_a_drone_costs_what_is_predicted(sets: tuple[str, ...]) -> None:

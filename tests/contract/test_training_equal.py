@@ -140,6 +140,9 @@ CASES: dict[str, tuple[Make, dict[str, Any], int]] = {
     "RecurrentPPO": (recurrent_ppo, {"instead": CompactRecurrentRolloutBuffer}, 640),
 }
 
+#: Told apart by ``make long``; the others are of the same kinds.
+LONG = ("SAC", "SAC, normalised", "TD3", "PPO", "PPO, stack")
+
 
 @pytest.fixture(autouse=True)
 def one_thread() -> Iterator[None]:
@@ -161,7 +164,7 @@ def trained(make: Make, own: dict[str, Any], steps: int) -> dict[str, th.Tensor]
     return found
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", [pytest.param(case, marks=[pytest.mark.long] * (case in LONG)) for case in CASES])
 def test_parameters_are_the_same_to_the_bit(case: str) -> None:
     make, own, steps = CASES[case]
     theirs, ours = trained(make, {}, steps), trained(make, own, steps)

@@ -189,10 +189,13 @@ local_named = (
 """
 
 
-LONG = [pytest.param(name, marks=pytest.mark.long) for name in ("ppo", "impala", "local", "dqn", "sac", "local_named")]
+LONG = [
+    pytest.param(name, marks=pytest.mark.long)
+    for name in ("ppo", "impala", "local", "dqn", "sac", "local_named", "appo")
+]
 
 
-@pytest.mark.parametrize("name", ["appo", "named", *LONG])
+@pytest.mark.parametrize("name", ["named", *LONG])
 def test_bundles_are_those_of_rllibs_own_request_with_memory(tmp_path: Path, name: str) -> None:
     file = tmp_path / "configs.py"
     file.write_text(CONFIGS)

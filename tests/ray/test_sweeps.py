@@ -54,6 +54,7 @@ def rows(out: str) -> dict[int, dict[str, Any]]:
     return {row["values"]["size"]: row for row in json.loads(out)["points"]}
 
 
+@pytest.mark.long
 def test_a_killed_worker_costs_a_try_leaves_no_process_and_changes_no_number(
     nodes: Any, gate: Gate, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -77,6 +78,7 @@ def test_a_killed_worker_costs_a_try_leaves_no_process_and_changes_no_number(
     assert row["predicted"]["expected"] == pytest.approx(here["predicted"]["expected"], rel=0.03)
 
 
+@pytest.mark.long
 def test_a_killed_keeper_takes_what_it_measured_with_it_and_the_point_is_measured_again(
     nodes: Any, gate: Gate, tmp_path: Path
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -85,8 +86,13 @@ EDGES = {
 }
 
 
-def imports(module: str) -> Iterator[str]:
+@cache
+def imports(module: str) -> tuple[str, ...]:
     """Every module named in an import statement, at the top or inside a function."""
+    return tuple(_imports(module))
+
+
+def _imports(module: str) -> Iterator[str]:
     tree = ast.parse((ROOT / f"{module}.py").read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):

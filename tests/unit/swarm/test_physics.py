@@ -85,9 +85,9 @@ def random_actions(agents: int, steps: int, seed: int = 1) -> Any:
 
 CASES = [
     pytest.param((0.0, 0.0, 0.0, 0.0), 0.5, 301, id="random"),
-    pytest.param((0.5, 0.0, 0.0, 0.0), 0.05, 300, id="hover"),
+    pytest.param((0.5, 0.0, 0.0, 0.0), 0.05, 300, id="hover", marks=pytest.mark.long),
     pytest.param((0.0, 0.0, 0.0, 0.0), 0.02, 64, id="crash"),
-    pytest.param((0.5, 3.0, 3.0, 3.0), 2.0, 300, id="extreme-tilt"),
+    pytest.param((0.5, 3.0, 3.0, 3.0), 2.0, 300, id="extreme-tilt", marks=pytest.mark.long),
     pytest.param((0.5, 0.0, 0.0, 0.0), 0.5, 1, id="one"),
 ]
 
