@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from . import proc
+from . import lazy, proc, worker
 from .arrays import Arrays
 from .containers import Containers
 from .imports import After
@@ -25,12 +25,13 @@ def main(path):
     with open(path) as file:
         job = json.load(file)
     state = State(job)
+    lazy.raise_limits()
     arrays = Arrays(state)
     Containers(state)
     after = After()
     sys.meta_path.insert(0, after)
     after.add("numpy", arrays.watch_numpy)
-    after.add("numba", arrays.unwatch_numpy)
+    after.add("multiprocessing.util", lambda util: worker.follow(util, job["folder"]))
     after.add("wandb", silence_wandb)
     loop = Loop(state, arrays)
     after.add("torch", lambda torch: (arrays.watch_torch(torch), loop.watch_torch(torch)))

@@ -1,6 +1,6 @@
 """A Stable-Baselines3 model in plain data: spaces, sizes, arrays, networks, settings."""
 
-from . import proc
+from . import lazy, proc
 from .stores import describe_store, is_compact
 
 #: Settings that decide memory, by attribute name.
@@ -118,7 +118,7 @@ def arrays_of(holder):
             if value.nbytes >= LEAST and address not in seen:
                 seen.add(address)
                 whole = value.nbytes
-                held = proc.resident(address, whole) if whole >= proc.PAGE else whole
+                held = lazy.resident(address, whole) if whole >= proc.PAGE else whole
                 rows.append(
                     {
                         "name": name,

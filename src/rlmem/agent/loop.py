@@ -6,9 +6,11 @@ update's memory; a few dozen more let the heap settle. Between cycles nothing is
 
 import gc
 import sys
+import threading
 import time
 
-from .arrays import replace, span, touch
+from .arrays import replace, touch
+from .horizon import Horizon
 
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
@@ -28,9 +30,10 @@ class Loop:
         self.first_update_s = None
         self.boundary = time.monotonic()
         self.built = False
+        self.horizon, self.stepping = Horizon(), threading.local()
         #: Set while a framework's own rehearsal runs: then nothing here ends the job.
         self.held = False
-        state.closers.append(self.pending)
+        state.closers[:0] = [self.steps_to_come, self.pending]
 
     def pending(self):
         """Bytes of the parameters that optimizers will step, when none of them has yet."""
@@ -84,7 +87,13 @@ class Loop:
 
     def _stepping(self, function):
         def step(env, *args, **kwargs):
-            result = function(env, *args, **kwargs)
+            if getattr(self.stepping, "now", False):  # one environment of several, or beneath a wrapper
+                return function(env, *args, **kwargs)
+            self.stepping.now = True
+            try:
+                result = function(env, *args, **kwargs)
+            finally:
+                self.stepping.now = False
             self.env_stepped()
             return result
 
@@ -102,6 +111,9 @@ class Loop:
             return
         self.env_steps += 1
         self.state.facts["env_steps"] = self.env_steps
+        if not self.env_steps & (self.env_steps - 1):
+            self.horizon.seen(sys._getframe(2))
+            self.arrays.look()
         if not self.built:
             self.built = True
             self.imported()
@@ -143,12 +155,27 @@ class Loop:
         enough = self.cycles >= CYCLES or (now - self.first_update_s > SETTLE_S and not again)
         if self.cycles in LOOKED_AT or enough:
             self.state.phase("update")
-        if self.cycles == 1 and self.state.job["mode"] == "measure":
-            for array, _, _ in self.arrays.alive():
-                touch(*span(array))
-            return
+        if self.cycles == 1:
+            self.horizon.seen(sys._getframe(3))
+            if self.state.job["mode"] == "measure":
+                self.fill()
+                return
         if enough:
             self.done()
+
+    def fill(self):
+        """Touch what the run will write of its arrays."""
+        self.steps_to_come()
+        self.arrays.close()
+        for row in self.state.facts["arrays"]:
+            if row["address"]:
+                touch(row["address"], row["nbytes"] if row["written"] is None else row["written"])
+
+    def steps_to_come(self):
+        """Environment steps of the whole run, as far as its loops say."""
+        steps = self.horizon.steps
+        if steps is not None and steps >= self.env_steps:
+            self.state.facts["steps"] = steps
 
     def done(self):
         """Enough was seen."""

@@ -4,7 +4,7 @@ Their observations are views that take no memory; what does is in the blocks of 
 another version than the one that plans, so what cannot be read is left out.
 """
 
-from . import proc
+from . import lazy
 
 
 def is_compact(buffer):
@@ -54,7 +54,7 @@ def resident(column):
     for arena in (column.raw, column.log):
         blocks += int(arena.nbytes)
         for extent in getattr(arena, "_extents", ()):
-            held += proc.resident(extent.__array_interface__["data"][0], extent.nbytes)
+            held += lazy.resident(extent.__array_interface__["data"][0], extent.nbytes)
     return min(int(column.nbytes) - blocks + held, int(column.nbytes))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from rlmem.ledger import Entry, Ledger, merge
 from rlmem.quantity import Quantity
@@ -32,6 +32,9 @@ UNSEEN = 200 * MIB
 #: How sure an extension beyond what was run is.
 EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
 
+#: How sure the part of an array is that a run writes, from the part the dry run wrote.
+WRITTEN_LOW, WRITTEN_HIGH = 0.9, 1.1
+
 _GROUPS = {"replay_buffer": "replay", "rollout_buffer": "rollout"}
 MEASURED = "measured in the dry run"
 WORKING_SET = "runtime.working-set"
@@ -44,6 +47,20 @@ class Growth:
     phase: str
     component: str
     amount: Quantity
+
+
+class Held(NamedTuple):
+    """Something large with a size of its own: its bytes when the run is under way, and those that were there at the end.
+
+    ``whole`` says that all of it is written as soon as it is made, ``room`` what it would hold in a longer run.
+    """
+
+    component: str
+    amount: Quantity
+    resident: int
+    whole: bool = False
+    basis: str = "exact"
+    room: Quantity | None = None
 
 
 class TracedLedger:
@@ -79,7 +96,7 @@ class TracedLedger:
         Of one that did not begin, gradients, Adam's two moments and the code it loads are expected; the upper bound allows
         for another copy of the stores.
         """
-        stored = sum(amount.value for _, amount, _ in self._arrays())
+        stored = sum(array.amount.value for array in self._arrays())
         pending = int(self.facts.get("pending_bytes", 0))
         expected = 3 * pending + FIRST_UPDATE if pending else 0
         amount = Quantity.of(
@@ -101,28 +118,28 @@ class TracedLedger:
             peak = max(peak, self.phases["update"]["tree"])
         main = max(0, peak - workers - self.facts.get("overhead_bytes", 0))
         filled = phase in ("collect", "update", "final")
-        arrays = list(self._arrays())
-        held = sum(resident for _, _, resident in arrays) if phase != "import" else 0
+        arrays = [self._reached(array) for array in self._arrays()] if phase != "import" else []
+        there = [array for array in arrays if filled or array.whole]
+        held = sum(array.resident for array in there)
         named: list[Entry] = []
+        for array in there:
+            state = "filling" if name == "collect" and not array.whole else "resident"
+            named.append(_entry(array.component, name, array.amount, array.basis, residency=state))
+        for array in arrays:
+            if array.room is not None and array.room.value > array.amount.value:
+                more = array.room.value - array.amount.value
+                beyond = Quantity.of(more, f"{array.component} this run never writes", array.room.formula)
+                named.append(_entry(array.component, name, beyond, array.basis, residency="reserved"))
+            reserved = array.amount.value - array.resident
+            if array not in there and reserved > 0:
+                later = Quantity.of(reserved, f"{array.component} not yet written", array.amount.formula)
+                named.append(_entry(array.component, name, later, array.basis, residency="reserved"))
         if phase != "import":
-            for component, whole, resident in arrays:
-                amount = self._reached(component, whole, resident)
-                reserved = amount.value - resident
-                if whole.value > amount.value:
-                    beyond = Quantity.of(
-                        whole.value - amount.value, f"{component} this run never writes", whole.formula
-                    )
-                    named.append(_entry(component, name, beyond, "exact", residency="reserved"))
-                state = "filling" if name == "collect" else "resident"
-                if filled:
-                    named.append(_entry(component, name, amount, "exact", residency=state))
-                elif reserved:
-                    later = Quantity.of(reserved, f"{component} not yet written", amount.formula)
-                    named.append(_entry(component, name, later, "exact", residency="reserved"))
             named += self._learner(name)
-        taken = sum(entry.nbytes for entry in named if entry.counts and not self._is_array(entry, arrays))
-        imports = min(self._import_bytes(), max(0, main - (held if filled else 0) - taken))
-        rest = max(0, main - (held if filled else 0) - taken - imports)
+        components = {array.component for array in arrays}
+        taken = sum(entry.nbytes for entry in named if entry.counts and entry.component not in components)
+        imports = min(self._import_bytes(), max(0, main - held - taken))
+        rest = max(0, main - held - taken - imports)
         settle = self._later_share() if name in ("collect", "update") else 0.0
         # The range of the reading belongs to what is left of it; where nothing is, to the libraries.
         alone = {"whole": main, "settle": settle} if not rest else {"noise": False}
@@ -142,23 +159,34 @@ class TracedLedger:
             if growth.phase == name and growth.amount.high:
                 yield _entry(growth.component, name, growth.amount, "derived")
 
-    def _reached(self, component: str, amount: Quantity, resident: int) -> Quantity:
+    def _reached(self, array: Held) -> Held:
         """What a run that ends before its replay buffer is full writes of it; at least what the dry run wrote."""
-        if self.written is None or not component.startswith("replay."):
-            return amount
+        if self.written is None or not array.component.startswith("replay."):
+            return array
+        whole = array.amount
         low, value, high = (
-            max(round(size * self.written), min(resident, size)) for size in (amount.low, amount.value, amount.high)
+            max(round(size * self.written), min(array.resident, size)) for size in (whole.low, whole.value, whole.high)
         )
-        how = f"{100 * self.written:.3g} % of the rows of {amount.formula}"
-        return Quantity.of(value, f"{component} that this run writes", how, low=low, high=high)
+        how = f"{100 * self.written:.3g} % of the rows of {whole.formula}"
+        amount = Quantity.of(value, f"{array.component} that this run writes", how, low=low, high=high)
+        return array._replace(amount=amount, room=whole)
 
     def _workers(self, rows: list[Mapping[str, Any]], phase: str) -> Iterator[Entry]:
         """Other processes of the tree; those that were not started add what each has for itself alone."""
+        reserved: dict[int, int] = {}
         for row in rows:
-            amount = _measured(row["bytes"], f"{row['role']} process", f"PSS, {MEASURED}")
+            arrays = [array for array in self.facts.get("worker_arrays", ()) if array["pid"] == row["pid"]]
+            resident = min(row["bytes"], sum(array["resident"] for array in arrays))
+            amount = _measured(row["bytes"] - resident, f"{row['role']} process", f"PSS, {MEASURED}")
             yield _entry(f"workers.{row['role']}", phase, amount, "measured", process="workers")
+            for array in arrays:
+                held = self._named_by_line(array, "workers.arrays")
+                state = "resident" if held.whole or phase in ("collect", "update") else "reserved"
+                yield _entry(held.component, phase, held.amount, held.basis, process="workers", residency=state)
+                if state == "resident":
+                    reserved[row["pid"]] = reserved.get(row["pid"], 0) + held.amount.value - held.resident
         started = self.facts.get("workers_started")
-        private = [row["private"] for row in rows if row["role"] == "worker"]
+        private = [row["private"] + reserved.get(row["pid"], 0) for row in rows if row["role"] == "worker"]
         if not started or not private:
             return
         count = Quantity.of(
@@ -167,9 +195,6 @@ class TracedLedger:
         each = sum(private) // len(private)
         one = Quantity.of(each, "private bytes of one", MEASURED, low=round(each * 0.97), high=round(each * 1.04))
         yield _entry("workers.worker", phase, count * one, "measured", process="workers")
-
-    def _is_array(self, entry: Entry, arrays: list[tuple[str, Quantity, int]]) -> bool:
-        return any(entry.component == component for component, _, _ in arrays)
 
     def _later_share(self) -> float:
         """How much the heap may still grow; the updates of a rollout are many, those of a replay buffer are counted."""
@@ -183,32 +208,40 @@ class TracedLedger:
         reading = self.phases.get("import") or self.phases.get("build") or {"tree": 0}
         return max(0, int(reading["tree"]) - int(self.facts.get("overhead_bytes", 0)))
 
-    def _arrays(self) -> Iterator[tuple[str, Quantity, int]]:
+    def _arrays(self) -> Iterator[Held]:
         """Big arrays with what of them was resident at the end; each once, by the name of their owner if known."""
         seen: set[int] = set()
         for buffer, rows in self.rehearsal.get("buffers", {}).items():
             for row in rows:
                 seen.add(row["address"])
                 component = f"{_GROUPS[buffer]}.{row['name']}"
-                yield component, _array(row, f"{buffer}.{row['name']}"), row["resident"]
+                yield Held(component, _array(row, f"{buffer}.{row['name']}"), row["resident"])
         for buffer, store in self.rehearsal.get("stores", {}).items():
             for name, amount, resident in kept(store, self.facts.get("sized") or {}):
-                yield f"{_GROUPS[buffer]}.{name}", amount, resident
+                yield Held(f"{_GROUPS[buffer]}.{name}", amount, resident)
         for store in self.facts.get("loop_stores", ()):
             for name, amount, resident in kept(store, {}):
-                yield f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident
+                yield Held(f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident)
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen:
                 continue
-            where = row["where"].rsplit("/", 1)[-1]
-            yield f"arrays.{where}", _array(row, f"{row['made_by']} at {where}"), row["resident"]
+            yield self._named_by_line(row, "arrays")
         for row in self.facts.get("containers", ()):
             each = Quantity.of(
                 row["bytes_each"], "bytes an element adds", f"{MEASURED}, from elements that follow each other"
             )
             capacity = Quantity.of(row["capacity"], "maxlen", f"a {row['kind']} with {row['length']:,} elements now")
             amount = (capacity * each).between(0.9, 1.15, "blocks of the allocator around small objects")
-            yield f"containers.{row['kind']}", amount, row["bytes_each"] * row["length"]
+            yield Held(f"containers.{row['kind']}", amount, row["bytes_each"] * row["length"], basis="derived")
+
+    def _named_by_line(self, row: Mapping[str, Any], group: str) -> Held:
+        """An array of no known owner, by the line that made it."""
+        where = row["where"].rsplit("/", 1)[-1]
+        name, amount = f"{group}.{where}", _array(row, f"{row['made_by']} at {where}")
+        if is_partly_written(row):
+            part = _partly(row, amount, self.facts["steps"])
+            return Held(name, part, row["resident"], basis="derived", room=amount)
+        return Held(name, amount, row["resident"], whole=bool(row.get("whole")))
 
     def _learner(self, phase: str) -> Iterator[Entry]:
         networks = self.rehearsal.get("networks") or {}
@@ -220,6 +253,19 @@ class TracedLedger:
                 if nbytes:
                     amount = Quantity.of(nbytes, name, "read from the live optimizers after an update")
                     yield _entry(f"learner.{name}", phase, amount, "exact")
+
+
+def is_partly_written(row: Mapping[str, Any]) -> bool:
+    """Whether the run ends before it has written all of an array."""
+    return row.get("written") is not None and row["written"] < row["nbytes"]
+
+
+def _partly(row: Mapping[str, Any], whole: Quantity, steps: int) -> Quantity:
+    """What a run of so many steps writes of an array, at the rate the dry run did."""
+    most = min(row["nbytes"], round(row["written"] * WRITTEN_HIGH))
+    least = max(row["resident"], round(row["written"] * WRITTEN_LOW))
+    formula = f"written in {steps:,} environment steps, as evenly as in the dry run; room for {whole.formula}"
+    return Quantity.of(row["written"], whole.name, formula, low=min(least, row["written"]), high=most)
 
 
 def _array(row: Mapping[str, Any], name: str) -> Quantity:

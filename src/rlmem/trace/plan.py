@@ -19,8 +19,9 @@ from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend
 from rlmem.trace.gpu import move_to_gpu
-from rlmem.trace.ledger import TracedLedger
+from rlmem.trace.ledger import TracedLedger, is_partly_written
 from rlmem.trace.refused import refused_arguments
+from rlmem.units import format_size
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,21 @@ def _loop_notes(run: DryRun) -> tuple[str, ...]:
             "was seen and what its arrays reserve, and an update may need more (a smaller learning-starts, or a longer "
             "--timeout, lets it come to one)"
         )
-    return (first, *run.facts["notes"])
+    return (first, *_partly_written(run), *run.facts["notes"])
+
+
+def _partly_written(run: DryRun) -> tuple[str, ...]:
+    """That the run ends before its arrays are full, with both sizes."""
+    rows = [
+        row for row in (*run.facts.get("arrays", ()), *run.facts.get("worker_arrays", ())) if is_partly_written(row)
+    ]
+    if not rows:
+        return ()
+    now, full = (format_size(sum(row[name] for row in rows)) for name in ("written", "nbytes"))
+    return (
+        f"its loops make {run.facts['steps']:,} environment steps, which write {now} of arrays that have room for {full}: "
+        f"a longer run needs more",
+    )
 
 
 def _stopped(run: DryRun) -> str:
