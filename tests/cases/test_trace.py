@@ -272,3 +272,34 @@ def test_a_factory_that_returns_no_model_is_told_so(tmp_path: Path, monkeypatch:
     run = try_out(tmp_path, "project:make")
     assert run.stop is not None
     assert "returned dict, which has no learn()" in run.stop["message"]
+
+
+def test_a_script_is_planned_changed_like_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = script(tmp_path, SAC)
+    vary = ("--vary", "buffer_size=50k,100k", "--machines", "4GB", "--python", sys.executable, "--json")
+    assert cli(["capacity", target, *vary, "--", "--buffer-size", "100000"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    (slope,) = document["per_unit"]
+    assert slope["bytes"] == 2 * 3 * 4 + 4 * 4  # Pendulum: two observations of three floats, and four arrays of one
+    assert slope["fixed_bytes"] > 250e6  # what was measured, imports and all
+    assert [machine["largest"] for machine in document["machines"]] == [100_000]  # more than its 50,000 steps
+
+
+@pytest.mark.long
+def test_two_scripts_compare_and_a_script_is_assessed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = script(tmp_path, SAC)
+    python = ("--python", sys.executable, "--json")
+    assert cli(["compare", target, target, "--set-right", "buffer_size=200k", *python]) == 0
+    rows = {row["component"]: row for row in json.loads(capsys.readouterr().out)["devices"][0]["components"]}
+    assert rows["replay.observations"]["right_bytes"] == 2 * rows["replay.observations"]["left_bytes"]
+    assert cli(["assess", target, "--ram", "16GB", *python]) == 0
+    units = {row["unit"]: row["bytes_each"] for row in json.loads(capsys.readouterr().out)["units"]}
+    assert units["transition"] == 40
+
+
+def test_a_loop_of_its_own_says_that_it_has_no_description_to_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = OWN.replace("range(1_000_000)", "range(300)")
+    assert cli(["assess", script(tmp_path, text), "--python", sys.executable]) == 3
+    assert "a loop of its own has no description" in capsys.readouterr().err

@@ -13,24 +13,25 @@ from rlmem.cli.common import (
     chosen_format,
     emit,
     emit_html,
-    find_run,
     html_options,
-    make_planner,
     output_options,
     set_option,
 )
 from rlmem.cli.saved import is_run
+from rlmem.cli.subjects import asked_run, changeable
 from rlmem.errors import UsageError
 
 
 @click.command("assess")
 @click.argument("target")
+@click.argument("args", nargs=-1)
 @budget_options
 @set_option
 @html_options
 @output_options
 def command(
     target: str,
+    args: tuple[str, ...],
     ram: str | None,
     vram: str | None,
     machine: str | None,
@@ -44,8 +45,8 @@ def command(
 ) -> int:
     """Write the memory assessment of a run: settings, unit costs, peak, capacity, logic checks, recommendations.
 
-    TARGET is a run that was described, or one that 'rlmem run' recorded ('rlmem runs --kind run' lists them): then the
-    report says how it ended, who held its peak, what grew, and what would have fit.
+    TARGET is what 'rlmem plan' takes, but for loops of one's own; or a run that 'rlmem run' recorded ('rlmem runs --kind run'
+    lists them): then the report says how it ended, who held its peak, what grew, and what would have fit.
 
     \b
     Examples:
@@ -59,19 +60,21 @@ def command(
     """
     check_html(html, target, redact=redact)
     if is_run(target):
-        if any((ram, vram, machine, python, sets)):
-            raise UsageError(f"{target} is a stored run: limits and --set cannot change what was recorded")
+        if args or any((ram, vram, machine, python, sets)):
+            raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
+    from rlmem.budget import make_budget
+    from rlmem.planner import Planner
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.full import report_document
     from rlmem.report.render import render_view
-    from rlmem.trace.subjects import described
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    spec, planner = find_run(target, sets, python), make_planner(ram, vram, machine, python)
-    document = assessment_document(spec, planner)
+    budget = make_budget(ram=ram, vram=vram, machine=machine)
+    asked = asked_run(target, args, sets, python, gpu=bool(budget.vram_bytes))
+    subject = changeable(asked.plan_with(Planner(budget, asked.constants)), target)
+    document = assessment_document(subject)
     if html:
-        subject = described(planner, spec)
         command = ["rlmem", *sys.argv[1:]]
         emit_html(report_document(subject, target=target, command=command), html, redact=redact)
     emit(render_view(document, assessment_view, wanted, output), output)

@@ -14,6 +14,7 @@ import click
 
 from rlmem.cli.common import chosen_format, emit, output_options, set_option
 from rlmem.cli.on_ray import check_on, on_options, say
+from rlmem.cli.subjects import asked_spec
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -101,14 +102,13 @@ def command(
     from rlmem.report.bench import bench_csv, bench_view
     from rlmem.report.render import render_view
     from rlmem.runner.store import open_store
-    from rlmem.sources import load
     from rlmem.sources.profiles import load_profiles
     from rlmem.units import parse_count
 
     wanted = chosen_format(format_, output, as_json=as_json)
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
-    spec = load(target, sets)
+    spec = asked_spec(target, sets, python)
     env = None if env_id == "random" else env_id or ENVIRONMENTS.get(spec.name)
     cases = check_target(spec, profiles, env)
     remote = check_on(on, address)

@@ -9,18 +9,18 @@ import click
 from rlmem.cli.common import (
     budget_options,
     chosen_format,
-    constants_for,
     emit,
-    find_run,
     in_typed_unit,
     output_options,
     set_option,
 )
+from rlmem.cli.subjects import asked_run, changeable
 from rlmem.errors import UsageError
 
 
 @click.command("capacity")
 @click.argument("target")
+@click.argument("args", nargs=-1)
 @click.option("--vary", required=True, metavar="PATH[=A,B,C]", help="The count to turn; with values, a table of them.")
 @click.option(
     "--machines",
@@ -33,6 +33,7 @@ from rlmem.errors import UsageError
 @output_options
 def command(
     target: str,
+    args: tuple[str, ...],
     vary: str,
     machines: str | None,
     ram: str | None,
@@ -46,8 +47,11 @@ def command(
 ) -> int:
     """How far a knob can be turned: the largest value that fits each machine, or a table of values.
 
+    TARGET is what 'rlmem plan' takes. A script (with its ARGS after '--') is tried once, and its description is planned changed.
+
     \b
     Examples:
+      rlmem capacity train.py --vary buffer_size --machines 16GB,32GB -- --env Hopper-v5
       rlmem capacity drone-swarm --vary agents --machines 8GB,16GB,24GB,80GB
       rlmem capacity pidog-sac --vary buffer_size=200k,300k,400k,500k,1M --ram 30GB
       rlmem capacity pidog-sac --vary buffer_size --machines laptop-16gb,rtx-4090 --json
@@ -55,23 +59,25 @@ def command(
     Two figures per machine: the largest value whose expected peak fits, and the largest whose upper bound does.
     """
     from rlmem.budget import make_budget, sized_budget
-    from rlmem.frameworks import resolve
+    from rlmem.plan import Budget
+    from rlmem.planner import Planner
     from rlmem.report.capacity import capacity_document, render_capacity
     from rlmem.sources.overrides import parse_vary
 
     wanted = chosen_format(format_, output, as_json=as_json)
     path, values = parse_vary(vary)
-    spec = find_run(target, sets, python)
-    device = "vram" if resolve(spec).get("device") == "cuda" else "ram"
-    if machines is not None:
-        if ram or vram or machine:
-            raise UsageError("--machines and --ram/--vram/--machine contradict each other; use one")
-        names = [name.strip() for name in machines.split(",") if name.strip()]
-        if not names:
-            raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
-        budgets = tuple(sized_budget(name, device) for name in names)
-    else:
-        budgets = (make_budget(ram=ram, vram=vram, machine=machine),)
-    document = capacity_document(spec, path, values, budgets, constants_for(python))
+    names = None if machines is None else [name.strip() for name in machines.split(",") if name.strip()]
+    if names is not None and (ram or vram or machine):
+        raise UsageError("--machines and --ram/--vram/--machine contradict each other; use one")
+    if names == []:
+        raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
+    one = None if names else make_budget(ram=ram, vram=vram, machine=machine)
+    gpu = bool(one.vram_bytes) if one else any(sized_budget(name, "ram").vram_bytes for name in names or ())
+    asked = asked_run(target, args, sets, python, gpu=gpu, findings=False)
+    plain = asked.plan_with(Planner(Budget(name="any machine"), asked.constants))
+    device = "vram" if plain.plan.spec.get("device") == "cuda" else "ram"
+    budgets = [one] if one else [sized_budget(name, device) for name in names or ()]
+    subjects = [asked.plan_with(Planner(budget, asked.constants)) for budget in budgets]
+    document = capacity_document([changeable(subject, target) for subject in subjects], path, values)
     emit(render_capacity(document, wanted, output), output)
     return 0

@@ -7,14 +7,16 @@ from typing import Any
 
 import click
 
-from rlmem.cli.common import budget_options, chosen_format, emit, find_run, make_planner, output_options, set_option
+from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
 from rlmem.cli.saved import is_run
+from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError
 
 
 @click.command("compare")
 @click.argument("left")
 @click.argument("right")
+@click.argument("args", nargs=-1)
 @click.option("--set-left", "sets_left", metavar="PATH=VALUE", multiple=True, help="Change a field on the left only.")
 @click.option(
     "--set-right", "sets_right", metavar="PATH=VALUE", multiple=True, help="Change a field on the right only."
@@ -25,6 +27,7 @@ from rlmem.errors import UsageError
 def command(
     left: str,
     right: str,
+    args: tuple[str, ...],
     sets_left: tuple[str, ...],
     sets_right: tuple[str, ...],
     sets: tuple[str, ...],
@@ -38,35 +41,38 @@ def command(
 ) -> int:
     """Two plans or two stored runs side by side: what differs, component by component, at each one's own peak.
 
-    LEFT and RIGHT are targets to plan (presets, run files) or stored runs ('rlmem runs'), named by the start of their id:
-    two plans, two measurements, or two that 'rlmem run' recorded, which are compared by owner and by phase.
+    LEFT and RIGHT are targets to plan (what 'rlmem plan' takes; ARGS after '--' go to scripts on both sides) or stored runs
+    ('rlmem runs'), named by the start of their id: two plans, two measurements, or two that 'rlmem run' recorded, which are
+    compared by owner and by phase.
 
     \b
     Examples:
       rlmem compare drone-swarm drone-swarm --set-right history=100
       rlmem compare drone-swarm-v0 drone-swarm --set agents=10k
       rlmem compare pyboy-ppo pyboy-ppo --set-left framework.version=2.3.2 --json
+      rlmem compare train.py train.py --set-right n_envs=8
       rlmem compare 3f9a 81c0
       rlmem compare 5d20 c4da -o before-and-after.md
     """
     from rlmem.report.comparing import compare_documents
     from rlmem.report.render import render_view
+    from rlmem.trace.target import is_runnable
 
     wanted = chosen_format(format_, output, as_json=as_json)
     limits = (ram, vram, machine, python)
-    sides = [_side(left, (*sets, *sets_left), limits), _side(right, (*sets, *sets_right), limits)]
+    if args and not any(is_runnable(target) for target in (left, right)):
+        raise UsageError("script arguments are for targets that are run, such as train.py")
+    sides = [_side(left, args, (*sets, *sets_left), limits), _side(right, args, (*sets, *sets_right), limits)]
     labels = [" ".join((target, *own)) for target, own in ((left, sets_left), (right, sets_right))]
     document, view = compare_documents(sides, labels)
     emit(render_view(document, view, wanted, output), output)
     return 0
 
 
-def _side(target: str, sets: tuple[str, ...], limits: tuple[str | None, ...]) -> dict[str, Any]:
+def _side(target: str, args: tuple[str, ...], sets: tuple[str, ...], limits: tuple[str | None, ...]) -> dict[str, Any]:
     """The document of one side: a stored run as it is, a target planned now."""
-    from rlmem.report.document import plan_document
-
     if not is_run(target):
-        return plan_document(make_planner(*limits).plan(find_run(target, sets, limits[3]), findings=False))
+        return _planned(target, args, sets, limits)
     if sets:
         raise UsageError(f"{target} is a stored run: --set cannot change it")
     from rlmem.report.saved import read_document, run_document
@@ -75,3 +81,18 @@ def _side(target: str, sets: tuple[str, ...], limits: tuple[str | None, ...]) ->
     with open_store() as store:
         run = store.find(target)
         return read_document(run_document(store, run), f"run {run.id}")[0]
+
+
+def _planned(
+    target: str, args: tuple[str, ...], sets: tuple[str, ...], limits: tuple[str | None, ...]
+) -> dict[str, Any]:
+    from rlmem.budget import make_budget
+    from rlmem.planner import Planner
+    from rlmem.report.document import plan_document
+    from rlmem.trace.target import is_runnable
+
+    ram, vram, machine, python = limits
+    budget = make_budget(ram=ram, vram=vram, machine=machine)
+    given = args if is_runnable(target) else ()
+    asked = asked_run(target, given, sets, python, gpu=bool(budget.vram_bytes), findings=False)
+    return plan_document(asked.plan_with(Planner(budget, asked.constants)).plan)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, read_share, set_option
-from rlmem.errors import SpecError
+from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
     from rlmem.report.view import View
@@ -70,6 +70,10 @@ def command(
     from rlmem.trace.target import find_python
 
     wanted = chosen_format(format_, output, as_json=as_json)
+    if env.endswith(".py"):
+        raise UsageError(
+            f"{env} is a script, not an environment: 'rlmem capacity {env} --vary buffer_size' reads its own"
+        )
     share = read_share(margin, "--margin")
     found_python, _ = find_python(None, Path.cwd(), python, os.environ)
     found = read_environment(env, found_python)

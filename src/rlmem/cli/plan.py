@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,22 +11,19 @@ from rlmem.cli.common import (
     budget_options,
     check_html,
     chosen_format,
-    constants_for,
     emit,
     emit_html,
-    find_run,
     html_options,
     make_planner,
     output_options,
     set_option,
 )
 from rlmem.cli.placing import check_nodes, has_gpu, judged_by_nodes, nodes_options, place_plan, planner_on
+from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
-    from rlmem.model.constants import Constants
-    from rlmem.planner import Planner
     from rlmem.report.first_screen import Asked
     from rlmem.trace.dryrun import DryRun
     from rlmem.trace.subjects import Subject
@@ -120,12 +116,12 @@ def command(
         return 0
     budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
-    plan_with, constants = _asked(target, args, sets, python, timeout, cap, gpu=gpu)
+    run = asked_run(target, args, sets, python, timeout, cap, gpu=gpu)
     placement = None
     if budget is None:
-        subject, placement = place_plan(plan_with, groups, margin, constants)
+        subject, placement = place_plan(run.plan_with, groups, margin, run.constants)
     else:
-        subject = plan_with(Planner(budget, constants))
+        subject = run.plan_with(Planner(budget, run.constants))
     document = plan_document(subject.plan)
     code = subject.plan.exit_code if placement is None else judged_by_nodes(document, placement)
     if save:
@@ -160,32 +156,6 @@ def _asked_for(
     options = [word for option, value in given if value for word in (option, value)]
     options += [word for value in sets for word in ("--set", value)]
     return Asked(target=target, options=tuple(options), args=args, ram=ram, python=python)
-
-
-def _asked(
-    target: str,
-    args: tuple[str, ...],
-    sets: tuple[str, ...],
-    python: str | None,
-    timeout: float | None,
-    cap: str | None,
-    *,
-    gpu: bool,
-) -> tuple[Callable[[Planner], Subject], Constants]:
-    """How to plan the target, tried or read once, for whatever limits there are; and the constants of its interpreter."""
-    from rlmem.measure.calibration import read_calibration
-    from rlmem.trace.rllib import is_rllib
-    from rlmem.trace.subjects import described, tried
-    from rlmem.trace.target import is_runnable
-
-    if is_runnable(target) and not is_rllib(target):
-        run = try_out(target, args, sets, python, timeout, cap, gpu=gpu)
-        return lambda planner: tried(planner, run), read_calibration(run.target.python)
-    for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
-        if given:
-            raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
-    spec = find_run(target, sets, python)
-    return lambda planner: described(planner, spec), constants_for(python)
 
 
 def _write_html(subject: Subject, document: dict[str, Any], target: str, path: Path, *, redact: bool) -> None:

@@ -10,13 +10,12 @@ import click
 from rlmem.cli.common import (
     budget_options,
     chosen_format,
-    constants_for,
     emit,
-    find_run,
     output_options,
     set_option,
 )
 from rlmem.cli.placing import check_nodes, has_gpu, nodes_options, placement_of
+from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -131,19 +130,6 @@ def _subject(
     """The run, planned without a limit: the nodes are one."""
     from rlmem.plan import Budget
     from rlmem.planner import Planner
-    from rlmem.trace.rllib import is_rllib
-    from rlmem.trace.subjects import described
-    from rlmem.trace.target import is_runnable
 
-    if is_runnable(target) and not is_rllib(target):
-        from rlmem.cli.plan import try_out
-        from rlmem.measure.calibration import read_calibration
-        from rlmem.trace.subjects import tried
-
-        run = try_out(target, args, sets, python, gpu=has_gpu(groups))
-        return tried(Planner(Budget(name="nodes"), read_calibration(run.target.python)), run)
-    if args:
-        raise UsageError(f"{target}: script arguments are for targets that are run, such as train.py")
-    return described(
-        Planner(Budget(name="nodes"), constants_for(python)), find_run(target, sets, python), findings=False
-    )
+    asked = asked_run(target, args, sets, python, gpu=has_gpu(groups), findings=False)
+    return asked.plan_with(Planner(Budget(name="nodes"), asked.constants))

@@ -11,7 +11,6 @@ from typing import Any
 
 from rlmem.fields import BY_PATH
 from rlmem.plan import Plan
-from rlmem.planner import Planner
 from rlmem.report.document import plan_document
 from rlmem.report.outlook import capacity, capacity_table, capacity_words
 from rlmem.report.view import (
@@ -26,7 +25,7 @@ from rlmem.report.view import (
     verdict_lines,
 )
 from rlmem.rules.knobs import main_knob
-from rlmem.spec import RunSpec
+from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_size
 
 ASSESSMENT_SCHEMA = "rlmem.assessment/1"
@@ -37,14 +36,15 @@ _LONG = ("about",)
 _GROUPS = frozenset(path.partition(".")[0] for path in BY_PATH if "." in path)
 
 
-def assessment_document(spec: RunSpec, planner: Planner) -> dict[str, Any]:
-    """The plan's document with unit costs and a capacity table beside it."""
-    plan = planner.plan(spec)
+def assessment_document(subject: Subject) -> dict[str, Any]:
+    """The plan's document with unit costs and a capacity table beside it, of a run that can be planned changed."""
+    assert subject.replan is not None
+    plan = subject.plan
     return {
         "schema": ASSESSMENT_SCHEMA,
         "plan": plan_document(plan),
         "units": _units(plan),
-        "capacity": capacity(spec, plan, main_knob(plan.spec), lambda other: planner.plan(other, findings=False)),
+        "capacity": capacity(subject.asked, plan, main_knob(plan.spec), subject.replan),
     }
 
 

@@ -7,46 +7,43 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.capacity import largest, useful
-from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.plan import Plan
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.spec import RunSpec
+from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_size
 
 CAPACITY_SCHEMA = "rlmem.capacity/1"
 _MARKS = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
 
 
-def capacity_document(
-    spec: RunSpec, path: str, values: Sequence[int], budgets: Sequence[Budget], constants: Constants
-) -> dict[str, Any]:
-    """Peaks at each value, the cost of one more, and per machine the largest value and each value's verdict."""
-    sizes = [
-        _at(spec, path, value, Planner(budgets[0], constants)) for value in values or _around(spec, path, constants)
-    ]
-    first, last = sizes[0], sizes[-1]
-    machines = [_machine(spec, path, values, Planner(budget, constants)) for budget in budgets]
+def capacity_document(subjects: Sequence[Subject], path: str, values: Sequence[int]) -> dict[str, Any]:
+    """Peaks at each value, the cost of one more, and per machine the largest value and each value's verdict.
+
+    Args:
+        subjects: the run, planned for one machine each; it can be planned changed.
+        path: the count to turn.
+        values: values to say the peaks of; when there are none, the cost of one more is taken from two of our own.
+    """
+    first = subjects[0]
+    sizes = [_at(first, path, value) for value in values or _around(first, path)]
     return {
         "schema": CAPACITY_SCHEMA,
-        "target": {"name": spec.name, "about": spec.get("about")},
+        "target": {"name": first.asked.name, "about": first.asked.get("about")},
         "vary": path,
-        "per_unit": [_slope(first, last, device) for device in ("ram", "vram") if device in first["peaks"]],
+        "per_unit": [_slope(sizes[0], sizes[-1], device) for device in ("ram", "vram") if device in sizes[0]["peaks"]],
         "values": sizes,
-        "machines": machines,
+        "machines": [_machine(subject, path, values) for subject in subjects],
     }
 
 
-def _around(spec: RunSpec, path: str, constants: Constants) -> tuple[int, int]:
+def _around(subject: Subject, path: str) -> tuple[int, int]:
     """Two values to take the cost of one more from, when none were asked for."""
-    from rlmem.frameworks import resolve
-
-    now = int(resolve(spec).get(path, 1))
+    now = int(subject.plan.spec.get(path, 1))
     return now, 2 * now
 
 
-def _at(spec: RunSpec, path: str, value: int, planner: Planner) -> dict[str, Any]:
-    plan = planner.plan(spec.having({path: value}, f"--vary {path}"), findings=False)
+def _at(subject: Subject, path: str, value: int) -> dict[str, Any]:
+    plan = _plan(subject, path, value)
     return {
         "value": value,
         "verdict": plan.verdict,
@@ -70,16 +67,13 @@ def _slope(first: dict[str, Any], last: dict[str, Any], device: str) -> dict[str
     return {"device": device, "bytes": per_unit, "fixed_bytes": fixed}
 
 
-def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) -> dict[str, Any]:
-    budget = planner.budget
-
-    def replan(other: RunSpec) -> Plan:
-        return planner.plan(other, findings=False)
-
-    most = useful(replan(spec), path)
-    found = largest(spec, path, replan, expected=True)
-    safe = largest(spec, path, replan)
-    verdicts = {value: _plan(spec, path, value, planner).verdict for value in values}
+def _machine(subject: Subject, path: str, values: Sequence[int]) -> dict[str, Any]:
+    assert subject.replan is not None
+    budget = subject.plan.budget
+    most = useful(subject.plan, path)
+    found = largest(subject.asked, path, subject.replan, expected=True)
+    safe = largest(subject.asked, path, subject.replan)
+    verdicts = {value: _plan(subject, path, value).verdict for value in values}
     return {
         "name": budget.name,
         "ram_bytes": budget.ram_bytes,
@@ -93,8 +87,9 @@ def _machine(spec: RunSpec, path: str, values: Sequence[int], planner: Planner) 
     }
 
 
-def _plan(spec: RunSpec, path: str, value: int, planner: Planner) -> Plan:
-    return planner.plan(spec.having({path: value}, f"--vary {path}"), findings=False)
+def _plan(subject: Subject, path: str, value: int) -> Plan:
+    assert subject.replan is not None
+    return subject.replan(subject.asked.having({path: value}, f"--vary {path}"))
 
 
 def capacity_view(document: dict[str, Any]) -> View:

@@ -24,6 +24,7 @@ from rlmem.report.render import render_view
 from rlmem.report.terminal import draw, make_console
 from rlmem.report.view import plan_view, process_table, why_sections
 from rlmem.sources.preset import PRESETS, read_preset
+from rlmem.trace.subjects import described
 
 ANSI = re.compile(r"\x1b\[")
 BUDGETS = ({"ram": "30GB", "vram": "16GB"}, {"ram": "64MB", "vram": "64MB"}, {"machine": "macbook-m1-16gb"})
@@ -235,9 +236,7 @@ def test_a_document_without_its_optional_parts_can_still_be_shown() -> None:
 @pytest.mark.parametrize("wanted", ["text", "markdown", "json"])
 def test_a_capacity_table_draws_in_every_format(wanted: str) -> None:
     planner = Planner(make_budget(**BUDGETS[0]))
-    data = capacity_document(
-        read_preset("pidog-sac"), "buffer_size", (1000, 2000), (planner.budget,), planner.constants
-    )
+    data = capacity_document([described(planner, read_preset("pidog-sac"))], "buffer_size", (1000, 2000))
     text = render_capacity(data, wanted, None)
     assert "buffer_size" in text
     assert not ANSI.search(text)
