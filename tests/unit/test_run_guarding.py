@@ -281,6 +281,66 @@ def test_a_container_without_an_end_is_named() -> None:
     assert "give `trainer.episode_infos` (list, 31,000 items, 600 MiB) an end" in text
 
 
+def kept_graphs(seconds: int = 13, *, looks: tuple[int, ...] = (3, 6, 9, 12)) -> list[Moment]:
+    """A list of losses that gains 100 tensors a second, each with a graph of 1.5 MiB that no walk sees."""
+    return [
+        moment(
+            300 * MIB + 150 * MIB * at,
+            float(at),
+            holdings=(
+                held("obs_buf", 55 * MIB),
+                held(
+                    "losses", 100 * at * 600, kind="container", type="list", filled=100 * at,
+                    note=f"holds {100 * at} tensors with the graphs they came from",
+                ),
+            )
+            if at in looks
+            else None,
+        )
+        for at in range(seconds + 1)
+    ]  # fmt: skip
+
+
+def test_the_heap_that_grew_with_tensors_that_keep_graphs_is_theirs() -> None:
+    window, (first, *_) = what_grew(kept_graphs())
+    assert first.name == "graphs kept by losses"
+    assert first.nbytes == pytest.approx(9 * 150 * MIB, rel=0.01)
+    assert window == 9
+    (change,) = fitting_changes(kept_graphs(), None)
+    assert change.startswith(
+        "`losses` keeps tensors with the graphs they came from (1,200 tensors, about 1.76 GiB of graphs)"
+    )
+    assert "loss.item()" in change
+
+
+def test_a_list_whose_tensors_come_and_go_keeps_no_heap() -> None:
+    def losses(at: int) -> Holding:
+        count = 100 * (at % 2 + 1)
+        note = "holds tensors with the graphs they came from"
+        return held("losses", 600 * count, kind="container", type="list", filled=count, note=note)
+
+    moments = [moment((300 + 150 * at) * MIB, float(at), holdings=(losses(at),)) for at in range(13)]
+    assert not any("graphs" in row.name for row in what_grew(moments)[1])
+
+
+def test_owners_that_were_asked_once_have_grown_since_the_start() -> None:
+    infos = held("infos", 700 * MIB, kind="container", type="list", filled=7000)
+    moments = [moment((100 + 100 * at) * MIB, float(at), holdings=(infos,) if at == 8 else None) for at in range(10)]
+    window, (first, *_) = what_grew(moments)
+    assert (window, first.name, first.nbytes) == (8.0, "infos", 700 * MIB)
+
+
+def test_entries_of_one_list_are_one_owner() -> None:
+    def log(at: int) -> tuple[Holding, ...]:
+        rows = (held(f"log[{n}]", 20 * MIB, kind="array") for n in range(at))
+        return (held("log", 1000, kind="container", type="list", filled=at), *rows)
+
+    moments = [moment((100 + 20 * at) * MIB, 30.0 * at, holdings=log(at)) for at in range(1, 9)]
+    (first, *_) = what_grew(moments)[1]
+    assert (first.name, first.nbytes) == ("log", 40 * MIB)
+    assert fitting_changes(moments, None)[0].startswith("give `log` (list, 8 items, 160 MiB) an end")
+
+
 def cause(**fields: Any) -> Any:
     defaults: dict[str, Any] = {
         "returncode": 1, "stopped_for": None, "deaths": (), "kills": (), "moments": [moment(GIB)],

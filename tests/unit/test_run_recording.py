@@ -327,3 +327,27 @@ def test_a_disk_that_is_really_full_is_said_and_the_command_goes_on(tmp_path: Pa
     assert (done.returncode, done.stdout) == (0, "done\n")
     assert "recording stopped, the run goes on" in done.stderr
     assert "recorded as" not in done.stderr
+
+
+def test_a_leak_is_said_first_with_the_list_that_keeps_the_graphs() -> None:
+    """150 MiB a second, over after 40 s."""
+    moments = []
+    for at in range(41):
+        note = f"holds {100 * at} tensors with the graphs they came from"
+        losses = Holding(
+            path="losses", kind="container", type="list", nbytes=60_000 * at, resident_bytes=60_000 * at,
+            filled=100 * at, note=note,
+        )  # fmt: skip
+        buffer = Holding(path="obs_buf", kind="array", type="numpy.ndarray", nbytes=55 * MIB, resident_bytes=55 * MIB)
+        size = (300 + 150 * at) * MIB
+        look = (buffer, losses) if at in {3, 6, 12, 24} else None
+        moments.append(Moment(at_s=float(at), tree_bytes=size, rss_bytes=size, limit_bytes=8192 * MIB, holdings=look))
+    ended = {"wall_s": 40.0, "returncode": -9, "exit_code": 137, "status": "killed", "peak": {"nbytes": 0}}
+    document = recorded_document({"target": "t", "ended": ended}, [moment_data(each) for each in moments])
+    lines = summary_lines(document)
+    assert lines[0] == "killed by SIGKILL after 40 s"
+    assert lines[1].startswith("leaking: total grows 8.79 GiB/min: leak suspected, OOM in ")
+    assert "owner: `losses` (list, +6.0 k/min)" in lines[1]
+    assert "loss.item()" in lines[2]
+    peak = next(line for line in lines if line.startswith("peak"))
+    assert "held by graphs kept by losses about 3.5" in peak

@@ -16,6 +16,7 @@ from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.runner.recording import read_moment
 from rlmem.runner.store import Run
 from rlmem.units import format_count, format_size
+from rlmem.watch.holders import read_holders
 from rlmem.watch.judge import judge
 from rlmem.watch.words import duration
 
@@ -130,14 +131,14 @@ def _peak(moments: Sequence[Moment], ended: Mapping[str, Any] | None) -> dict[st
         peak |= {"nbytes": largest.tree_bytes, "at_s": largest.at_s, "phase": largest.phase, "step": step}
     if ended and ended["peak"]["nbytes"] >= peak["nbytes"]:
         peak = dict(ended["peak"])
-    named = [moment for moment in moments if moment.holdings is not None]
-    near = min(named, key=lambda moment: abs(moment.at_s - peak["at_s"]), default=None)
+    held = read_holders(moments)
+    near = min(held, key=lambda at: abs(at - peak["at_s"]), default=None)
     return {
         **peak,
         "limit_bytes": largest.limit_bytes if largest else None,
         "limit_name": largest.limit_name if largest else "",
-        "owners_at_s": near.at_s if near else None,
-        "owners": [asdict(held) for held in near.holdings or ()] if near else [],
+        "owners_at_s": near,
+        "owners": [asdict(each) for each in held[near]] if near is not None else [],
     }
 
 
@@ -233,15 +234,24 @@ def peak_sentence(document: Mapping[str, Any]) -> str:
     held = [each for each in peak["owners"] if each["device"] == "ram" and each["resident_bytes"] >= least]
     held.sort(key=lambda each: -each["resident_bytes"])
     if held:
-        parts.append("held by " + ", ".join(f"{e['path']} {format_size(e['resident_bytes'])}" for e in held[:3]))
+        parts.append("held by " + ", ".join(_sized(each) for each in held[:3]))
     return "; ".join(parts)
+
+
+def _sized(held: Mapping[str, Any]) -> str:
+    about = "about " if held.get("estimated") else ""
+    return f"{held['path']} {about}{format_size(held['resident_bytes'])}"
 
 
 def summary_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     """What is printed when a run has ended."""
     judgement, ended = document["judgement"], document["ended"] or {}
     lines = [ending(document), peak_sentence(document)]
-    if judgement["state"] != "unknown":
+    if judgement["state"] == "leaking":  # first of all
+        lines[1:1] = [
+            f"leaking: {reason}" if not index else reason for index, reason in enumerate(judgement["reasons"])
+        ]
+    elif judgement["state"] != "unknown" or (judgement["total"] and judgement["total"]["significant"]):
         lines.append(f"{judgement['state']}: {'; '.join(judgement['reasons'][:2])}")
     checkpoint = ended.get("checkpoint")
     if checkpoint and checkpoint.get("state") == "saved":

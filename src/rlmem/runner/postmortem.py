@@ -21,6 +21,8 @@ from rlmem.moments import Moment
 from rlmem.runner.caps import oom_kills
 from rlmem.runner.guarding import Load
 from rlmem.units import format_count, format_size, parse_size
+from rlmem.watch.holders import keeper, read_holders
+from rlmem.watch.words import DETACH
 
 ROOT = Path("/")
 #: What grew is told for the last minutes before the end, or a quarter of a shorter run.
@@ -226,19 +228,23 @@ def what_grew(moments: Sequence[Moment], window_s: float = WINDOW_SECONDS) -> tu
     end = moments[-1].at_s
     window = min(window_s, max((end - moments[0].at_s) / 4, min(30.0, end - moments[0].at_s)))
     recent = [moment for moment in moments if moment.at_s >= end - window]
-    named = [moment for moment in moments if moment.holdings is not None]
+    held = read_holders(moments)
     total = recent[-1].tree_bytes - recent[0].tree_bytes
     rows = []
-    if named:
+    if held:
+        named = [moment for moment in moments if moment.at_s in held]
         late = named[-1]
+        # Owners were asked at other times than the ends of the window: like is compared with like. Asked once only, they
+        # have gained what they hold since the start.
         early = next((moment for moment in reversed(named) if moment.at_s <= end - window), named[0])
-        rows = [row for row in _differences(early.holdings or (), late.holdings or ()) if row.nbytes > 0]
-        if early is not late:  # owners were asked at other times than the ends of the window: compare like with like
-            window, total = late.at_s - early.at_s, late.tree_bytes - early.tree_bytes
-            late_total = recent[-1].tree_bytes - late.tree_bytes
-            if late_total > SMALL_SHARE * recent[-1].tree_bytes:
-                text = f"since owners were last asked ({end - late.at_s:.0f} s before the end)"
-                rows.append(Grown(name=text, nbytes=late_total, now_bytes=recent[-1].tree_bytes))
+        before = held[early.at_s] if early is not late else ()
+        early = early if early is not late else moments[0]
+        rows = [row for row in _differences(before, held[late.at_s]) if row.nbytes > 0]
+        window, total = late.at_s - early.at_s, late.tree_bytes - early.tree_bytes
+        late_total = recent[-1].tree_bytes - late.tree_bytes
+        if late_total > SMALL_SHARE * recent[-1].tree_bytes:
+            text = f"since owners were last asked ({end - late.at_s:.0f} s before the end)"
+            rows.append(Grown(name=text, nbytes=late_total, now_bytes=recent[-1].tree_bytes))
     rest = total - sum(row.nbytes for row in rows if not row.name.startswith("since "))
     rows.append(Grown(name="the rest", nbytes=rest, now_bytes=recent[-1].tree_bytes))
     floor = SMALL_SHARE * max(1, recent[-1].tree_bytes)
@@ -310,14 +316,21 @@ def fitting_changes(moments: Sequence[Moment], limit_bytes: int | None) -> tuple
                     f"no size of `{store.name}` ({per_row}) fits: without it the run holds {format_size(others)} "
                     f"of {format_size(limit_bytes)}"
                 )
-    endless = [held for held in named.holdings if held.filled and held.capacity is None and held.device == "ram"]
-    for held in sorted(endless, key=lambda held: -held.resident_bytes)[:1]:
-        if held.resident_bytes > SMALL_SHARE * named.tree_bytes:
-            lines.append(
-                f"give `{held.path}` ({held.type}, {format_count(held.filled or 0)} items, "
-                f"{format_size(held.resident_bytes)}) an end, such as collections.deque(maxlen=…)"
-            )
+    held = read_holders(moments).get(named.at_s, ())
+    endless = [each for each in held if each.filled and each.capacity is None and each.device == "ram"]
+    lines += [_end(each) for each in endless[:1] if each.resident_bytes > SMALL_SHARE * named.tree_bytes]
     return tuple(lines)
+
+
+def _end(held: Holding) -> str:
+    """What keeps a container without an end from growing."""
+    if owner := keeper(held):
+        kept = f"{format_count(held.filled or 0)} tensors, about {format_size(held.resident_bytes)} of graphs"
+        return f"`{owner}` keeps tensors with the graphs they came from ({kept}): {DETACH}"
+    return (
+        f"give `{held.path}` ({held.type}, {format_count(held.filled or 0)} items, "
+        f"{format_size(held.resident_bytes)}) an end, such as collections.deque(maxlen=…)"
+    )
 
 
 def _rounded(rows: int) -> int:

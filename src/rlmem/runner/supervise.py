@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from rlmem.agent import deaths as word
 from rlmem.agent import proc
 from rlmem.errors import AnalysisError, RlmemError
-from rlmem.holdings import Holding, Progress
+from rlmem.holdings import Progress
 from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.plan import Budget
@@ -36,6 +36,7 @@ from rlmem.runner.postmortem import (
 from rlmem.runner.recording import Recorder, Timeline
 from rlmem.runner.sampler import read_pages
 from rlmem.units import format_size
+from rlmem.watch.holders import read_holders, sized
 from rlmem.watch.members import Member
 
 RUN_VARIABLE = "RLMEM_RUN"
@@ -365,11 +366,9 @@ class Supervision:
         if named is None:
             return ""
         least = SMALL_SHARE * named.tree_bytes
-        held = [each for each in _in_ram(named) if each.resident_bytes >= least]
-        held = sorted(held, key=lambda each: -each.resident_bytes)[:3]
-        if not held:
-            return ""
-        return "largest: " + ", ".join(f"{each.path} {format_size(each.resident_bytes)}" for each in held)
+        found = read_holders(self.timeline.moments).get(named.at_s, ())
+        held = [each for each in found if each.device == "ram" and each.resident_bytes >= least]
+        return "largest: " + ", ".join(sized(each) for each in held[:3]) if held else ""
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
@@ -434,7 +433,3 @@ class Supervision:
             for part in Path(folder).glob(".step-*.part-*"):
                 total += sum(os.path.getsize(each) for each in part.iterdir())
         return total
-
-
-def _in_ram(moment: Moment) -> list[Holding]:
-    return [held for held in moment.holdings or () if held.device == "ram"]

@@ -80,13 +80,23 @@ def read_owners(seen: Sequence[Moment]) -> tuple[Owner, ...]:
     """Every owner that the last look still shows, with its history."""
     if not seen:
         return ()
-    merged = _merged([moment.holdings or () for moment in seen])
     tracks: dict[str, list[tuple[float, Holding]]] = {}
-    for moment in seen:
-        for name, holding in _named(moment.holdings or (), merged).items():
+    for moment, found in zip(seen, name_holdings(seen), strict=True):
+        for name, holding in found.items():
             tracks.setdefault(name, []).append((moment.at_s, holding))
     last = seen[-1].at_s
     return tuple(_owner(name, track) for name, track in tracks.items() if track[-1][0] == last)
+
+
+def name_holdings(seen: Sequence[Moment]) -> list[dict[str, Holding]]:
+    """The owners of each look by name; entries that come one by one are one owner in all of them."""
+    merged = _merged([moment.holdings or () for moment in seen])
+    return [_named(moment.holdings or (), merged) for moment in seen]
+
+
+def keeps_graphs(holding: Holding) -> bool:
+    """Whether its tensors still have the autograd graph they came from."""
+    return holding.kind == "graph" or "graph" in holding.note or "grad_fn" in holding.note
 
 
 def bounded_bytes(seen: Sequence[Moment], owners: Iterable[Owner], times: Sequence[float]) -> list[float]:
@@ -196,8 +206,8 @@ def _owner(name: str, track: Sequence[tuple[float, Holding]]) -> Owner:
         for at_s, holding in track
     )
     last = track[-1][1]
-    keeps_graphs = last.kind == "graph" or "graph" in last.note or "grad_fn" in last.note
-    is_bounded = not keeps_graphs and _has_end(last, points)
+    keeps = keeps_graphs(last)
+    is_bounded = not keeps and _has_end(last, points)
     # An array that is replaced again and again has often moved before its pages are looked at.
     is_replaced = last.kind in FIXED_KINDS and not is_bounded
     return Owner(
@@ -207,7 +217,7 @@ def _owner(name: str, track: Sequence[tuple[float, Holding]]) -> Owner:
         device=last.device,
         points=points,
         is_bounded=is_bounded,
-        keeps_graphs=keeps_graphs,
+        keeps_graphs=keeps,
         growth=_growth(name, points, estimated=last.estimated, by_size=is_replaced),
     )
 

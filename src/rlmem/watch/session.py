@@ -13,6 +13,7 @@ from rlmem.moments import Judgement, Moment
 from rlmem.watch.census import Census
 from rlmem.watch.growth import FEWEST
 from rlmem.watch.history import History
+from rlmem.watch.holders import keeper, read_holders
 from rlmem.watch.judge import judge
 from rlmem.watch.members import Member
 from rlmem.watch.owners import fold
@@ -61,7 +62,8 @@ class Session:
         moment = self.watch.sample()
         self.history.add(moment)
         if moment.holdings is not None:
-            self._holdings = fold(moment.holdings)
+            graphs = (held for held in read_holders(self.history.moments).get(moment.at_s, ()) if keeper(held))
+            self._holdings = (*fold(moment.holdings), *graphs)
         now = self._clock()
         if self._judging.is_due(now):
             with self._judging.work(now):

@@ -13,6 +13,8 @@ from rlmem.watch.growth import Trend
 from rlmem.watch.owners import Owner
 from rlmem.watch.shapes import Shape
 
+#: What to do about tensors that are kept with their graph.
+DETACH = "store loss.item() or tensor.detach() instead"
 MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
 
 
@@ -262,8 +264,7 @@ def _taken(largest: tuple[Owner, float] | None) -> str:
 def keeps_graphs(owner: Owner) -> str:
     """What tensors with a graph cost, and what to do."""
     return (
-        f"`{owner.name}` keeps tensors together with the graph they came from, which keeps every activation: "
-        "store loss.item() or tensor.detach() instead"
+        f"`{owner.name}` keeps tensors together with the graph they came from, which keeps every activation: {DETACH}"
     )
 
 

@@ -1,0 +1,80 @@
+"""Who holds memory at each look, by the owners' names over the whole time: entries of one list are one holder.
+
+Tensors that are kept with their graph hold activations in C++ that no walk over objects sees. What they hold is told from
+the looks: as the count of such tensors rises, so does all that has no owner, by so many bytes each. That becomes a row of
+its own, and is an estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from rlmem.holdings import Holding
+from rlmem.moments import Moment
+from rlmem.units import format_size
+from rlmem.watch.growth import pairwise_slopes
+from rlmem.watch.owners import keeps_graphs, looks, name_holdings
+
+GRAPHS = "graphs kept by "
+
+
+def read_holders(moments: Sequence[Moment]) -> dict[float, tuple[Holding, ...]]:
+    """The owners, largest first, by the time of each look."""
+    asked = looks(moments)
+    named = name_holdings(asked)
+    found = _graph_bytes(asked, named)
+    return {
+        moment.at_s: tuple(sorted(_holders(each, moment, found), key=lambda held: -held.resident_bytes))
+        for moment, each in zip(asked, named, strict=True)
+    }
+
+
+def keeper(holding: Holding) -> str | None:
+    """The owner whose tensors keep the graphs of such a row; None for any other row."""
+    return holding.path.removeprefix(GRAPHS) if holding.path.startswith(GRAPHS) else None
+
+
+def sized(holding: Holding) -> str:
+    """``losses 1.34 GiB``; ``about`` for an estimate."""
+    about = "about " if holding.estimated else ""
+    return f"{holding.path} {about}{format_size(holding.resident_bytes)}"
+
+
+def _holders(named: Mapping[str, Holding], moment: Moment, found: tuple[str, float] | None) -> list[Holding]:
+    rows = list(named.values())
+    held = named.get(found[0]) if found else None
+    if found is None or held is None or not held.filled:
+        return rows
+    nbytes = min(_beside(named, moment), round(held.filled * found[1]))
+    return [
+        *rows,
+        Holding(
+            path=f"{GRAPHS}{found[0]}", kind="graph", type="autograd graphs", nbytes=nbytes, resident_bytes=nbytes,
+            filled=held.filled, estimated=True, note="estimated: what grew with its tensors and has no owner",
+        ),
+    ]  # fmt: skip
+
+
+def _beside(named: Mapping[str, Holding], moment: Moment) -> int:
+    """What has no owner."""
+    return max(0, moment.tree_bytes - sum(held.resident_bytes for held in named.values() if held.device == "ram"))
+
+
+def _graph_bytes(asked: Sequence[Moment], named: Sequence[Mapping[str, Holding]]) -> tuple[str, float] | None:
+    """The owner that keeps most graphs, and what each of its items keeps beside itself; None where that is not seen."""
+    last = named[-1] if named else {}
+    keepers = [name for name, held in last.items() if keeps_graphs(held) and held.filled and held.device == "ram"]
+    name = max(keepers, key=lambda name: last[name].filled or 0, default=None)
+    if name is None:
+        return None
+    seen = [
+        (float(each[name].filled or 0), float(_beside(each, moment)))
+        for moment, each in zip(asked, named, strict=True)
+        if name in each
+    ]
+    rising = [pair for index, pair in enumerate(seen) if index == 0 or pair[0] > seen[index - 1][0]]
+    if len(rising) < 2 or len(rising) < len(seen) - 1:  # its count comes and goes: that is no keeping
+        return None
+    each = median(pairwise_slopes(([count for count, _ in rising], [nbytes for _, nbytes in rising])))
+    return (name, each) if each > 0 else None
