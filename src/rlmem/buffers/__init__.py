@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rlmem.errors import AnalysisError
@@ -27,6 +28,8 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'rlmem.buffers' has no attribute {name!r}")
     try:
+        if name == "Replay" and find_spec("numba") is None:  # imported when a buffer is built
+            raise ModuleNotFoundError(name="numba")
         return getattr(import_module(f"rlmem.buffers.{_NAMES[name]}"), name)
     except ModuleNotFoundError as problem:
         package = (problem.name or "").split(".")[0]

@@ -1,4 +1,7 @@
-"""A replay buffer for any training loop: numpy in, numpy out, each observation kept once."""
+"""A replay buffer for any training loop: numpy in, numpy out, each observation kept once.
+
+What is compiled is imported when a buffer is built, not by every worker that is spawned with the class in its script.
+"""
 
 from __future__ import annotations
 
@@ -6,21 +9,17 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers import files
 from rlmem.buffers import lossy as lossy_codecs
 from rlmem.buffers.batch import Batches
-from rlmem.buffers.layout import Layout
-from rlmem.buffers.options import Options, check_dtype
-from rlmem.buffers.packing import Packed, pack, unpack
-from rlmem.buffers.priorities import Priorities
-from rlmem.buffers.resizing import resized_rows
-from rlmem.buffers.store import Store
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
+
+if TYPE_CHECKING:
+    from rlmem.buffers.packing import Packed
 
 Array = npt.NDArray[Any]
 #: The single key of an observation that is not a dict.
@@ -47,6 +46,8 @@ class Spec:
 
 def _spec(name: str, given: Any) -> Spec:
     """``(shape, dtype)``, ``(shape, dtype, low, high)``, or anything with a shape and a dtype: a space, an array."""
+    from rlmem.buffers.options import check_dtype
+
     low, high = getattr(given, "low", None), getattr(given, "high", None)
     shape, dtype = getattr(given, "shape", None), getattr(given, "dtype", None)
     if isinstance(given, (tuple, list)) and len(given) in (2, 4):
@@ -152,6 +153,11 @@ class Replay:
         threads: int | None = None,
         seed: int | None = None,
     ) -> None:
+        from rlmem.buffers.layout import Layout
+        from rlmem.buffers.options import Options
+        from rlmem.buffers.priorities import Priorities
+        from rlmem.buffers.store import Store
+
         options = Options.checked(
             codec=codec, stack=stack, stack_axis=stack_axis, budget=budget, spill=spill, speed=speed, threads=threads
         )
@@ -349,6 +355,8 @@ class Replay:
 
     def resize(self, capacity: int) -> None:
         """Change the capacity, in transitions; the newest rows stay, in rows 0, 1, …"""
+        from rlmem.buffers.resizing import resized_rows
+
         if capacity < 1:
             raise UsageError(f"capacity={capacity} cannot hold anything")
         rows, store = max(int(capacity) // self.n_envs, 1), self._store
@@ -366,6 +374,8 @@ class Replay:
 
     def _packed(self) -> Packed:
         """Everything as plain values and arrays, of the rows in use."""
+        from rlmem.buffers.packing import Packed, pack
+
         stored, tree = pack(self._store), self.priorities
         arrays = [(f"field {name}", value[: self._store.rows.filled]) for name, value in self.fields.items()]
         arrays += [
@@ -391,6 +401,9 @@ class Replay:
         return [(key, kept) for key, kept in self._lossy.items() if isinstance(kept, lossy_codecs.Steps)]
 
     def _unpack(self, packed: Packed) -> None:
+        from rlmem.buffers.packing import Packed, unpack
+        from rlmem.buffers.priorities import Priorities
+
         d, arrays = packed.description, iter(packed.arrays)
         if d.get("kind") != type(self).__name__:
             raise AnalysisError(f"this file holds a {d.get('kind')}, not a {type(self).__name__}")
@@ -424,18 +437,24 @@ class Replay:
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write the rows in use to a file, streaming; it appears whole or not at all. Returns its size."""
+        from rlmem.buffers import files
+
         with self._store.lock:
             return files.save(path, self._packed())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Replay:
         """A buffer from a file ``save`` wrote: plain values and arrays, no code."""
+        from rlmem.buffers import files
+
         made = cls.__new__(cls)
         made._unpack(files.load(path))
         return made
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Put a file's content in place of what this buffer holds, which is let go first: never two at a time."""
+        from rlmem.buffers import files
+
         with self._store.lock:
             files.verify(path)
             held, mine = files.describe(path), self._packed().description
@@ -453,6 +472,8 @@ class Replay:
             return self._packed().checked()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        from rlmem.buffers.packing import Packed
+
         self._unpack(Packed.verified(state))
 
     # -- accounting --------------------------------------------------------------------------------------------------

@@ -86,22 +86,23 @@ def command(
     except SpecError as error:
         raise error.located(env) from None
     plain = largest_buffer(spec, ram, margin=share, python=found_python)
-    document = _document(env, spec, plain, share, _compact(spec, ram, share, found_python))
+    document = _document(env, spec, plain, share, _compact(spec, plain, ram, share, found_python))
     emit(render_view(document, _view, wanted, output), output)
     return 0
 
 
-def _compact(spec: RunSpec, ram: str | None, share: float, python: str) -> Largest | None:
-    """The same with rlmem's own buffer, where the run has none yet."""
+def _compact(spec: RunSpec, plain: Largest, ram: str | None, share: float, python: str) -> Largest | None:
+    """The same with rlmem's own buffer, where the run has none yet and more fits."""
     from rlmem.errors import RlmemError
     from rlmem.sizes import largest_buffer
 
     if "storage" in spec:
         return None
     try:
-        return largest_buffer(spec.having({"storage": "compact"}, "compared"), ram, margin=share, python=python)
+        found = largest_buffer(spec.having({"storage": "compact"}, "compared"), ram, margin=share, python=python)
     except RlmemError:
         return None
+    return found if found.buffer_size > plain.buffer_size else None  # numba takes more than small observations leave
 
 
 def _document(env: str, spec: RunSpec, plain: Largest, margin: float, compact: Largest | None) -> dict[str, Any]:

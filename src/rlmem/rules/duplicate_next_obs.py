@@ -48,7 +48,7 @@ from rlmem.rules.arrays import ArrayCall, arrays, last_name
 from rlmem.rules.base import Context, Rule
 from rlmem.rules.lengths import run_steps
 from rlmem.rules.memories import dotted
-from rlmem.rules.observed import SMALLEST_IMAGE_BYTES, WORTH_BYTES, compact_fix, replays, severity
+from rlmem.rules.observed import COMPACT_BYTES, SMALLEST_IMAGE_BYTES, WORTH_BYTES, compact_fix, replays, severity
 from rlmem.rules.shapes import is_image
 from rlmem.scripts import Script
 from rlmem.units import format_count
@@ -86,12 +86,13 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
         if not store.twice or not store.seen.image or store.seen.stack > 1 or store.filled is None:
             continue
         cost = store.filled * store.seen.least_bytes
-        if cost < WORTH_BYTES:
+        gain = store.gains(cost)
+        if not gain:
             continue
         yield rule.finding(
             f"{store.owner} keeps every image twice: next observations have an array of their own for "
             f"{format_count(store.filled)} rows",
-            severity=severity(cost),
+            severity=severity(gain),
             place=script.place(store.call),
             costs_bytes=store.sized(cost),
             remedy=f"{store.instead} keeps each once",
@@ -110,7 +111,7 @@ def _by_hand(rule: Rule, script: Script) -> Iterator[Finding]:
             continue
         size = second.filled_bytes(run_steps(script))
         images = second.dtype == "uint8" or is_image(second.row_shape)
-        if (size is None and not images) or (size is not None and size < WORTH_BYTES):
+        if (size is None and not images) or (size is not None and size < COMPACT_BYTES + WORTH_BYTES):
             continue
         yield rule.finding(
             f"{second.name} is as large as {first.name}, and keeps the observations that follow those a second time",

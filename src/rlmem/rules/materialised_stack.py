@@ -79,14 +79,15 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
             continue
         once_bytes = seen.least_bytes // seen.stack
         cost = store.filled * (store.copies * seen.least_bytes - once_bytes)
-        if cost < WORTH_BYTES:
+        gain = store.gains(cost)
+        if not gain:
             continue
         twice = ", and so are next observations" if store.twice else ""
         times = f"{store.copies * seen.stack} times" if seen.stack_known else "several times"
         of = f"stacks of {seen.stack}" if seen.stack_known else "stacks"
         yield rule.finding(
             f"{store.owner} keeps each frame {times} because {of} are stored whole{twice}",
-            severity=severity(cost),
+            severity=severity(gain),
             place=script.place(store.call),
             costs_bytes=store.sized(cost),
             remedy=f"{store.instead} keeps every frame once",

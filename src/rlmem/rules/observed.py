@@ -9,6 +9,7 @@ from functools import lru_cache
 from math import prod
 
 from rlmem.edits import Fix
+from rlmem.model.constants import Constants
 from rlmem.rules.lengths import learned_steps, run_steps
 from rlmem.rules.shapes import BoxCall, boxes, dtype_of, is_image, known, number
 from rlmem.scripts import UNKNOWN, Script
@@ -20,6 +21,8 @@ from rlmem.units import MIB
 
 #: Less than this is not worth a word; from here on it is worth a warning.
 WORTH_BYTES, WARN_BYTES = 16 * MIB, 64 * MIB
+#: What rlmem's buffers bring into a process themselves: numba with LLVM, and compiled code.
+COMPACT_BYTES = sum(Constants().quantity(name).value for name in ("import.numba", "import.rlmem.sb3"))
 #: SB3's off-policy algorithms take this many rows where nobody says.
 DEFAULT_ROWS = 1_000_000
 #: The smallest image that SB3's convolutions take: 36 × 36 pixels of one byte.
@@ -98,6 +101,11 @@ class Replay:
         if self.model is None:
             return f"CompactReplayBuffer of rlmem.sb3 in place of {self.owner}"
         return "replay_buffer_class=CompactReplayBuffer of rlmem.sb3"
+
+    def gains(self, nbytes: int) -> int:
+        """What is left of a saving with rlmem's buffer in place; 0 where it is not worth a word."""
+        left = nbytes - COMPACT_BYTES
+        return left if left >= WORTH_BYTES else 0
 
     def sized(self, nbytes: int) -> int | None:
         """Bytes, where the observations are really known and not only their least."""

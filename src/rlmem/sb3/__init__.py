@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from rlmem.errors import AnalysisError
@@ -37,6 +38,8 @@ def __getattr__(name: str) -> Any:
     if name not in _NAMES:
         raise AttributeError(f"module 'rlmem.sb3' has no attribute {name!r}")
     try:
+        if name != "MemoryCallback" and find_spec("numba") is None:  # imported when a buffer is built
+            raise ModuleNotFoundError(name="numba")
         return getattr(import_module(f"rlmem.sb3.{_NAMES[name]}"), name)
     except ModuleNotFoundError as problem:
         package = (problem.name or "").split(".")[0]

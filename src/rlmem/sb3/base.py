@@ -1,11 +1,15 @@
-"""What the SB3 buffers here have in common: a store made from a space, observations in, tensors out."""
+"""What the SB3 buffers here have in common: a store made from a space, observations in, tensors out.
+
+What is compiled is imported when a buffer is built: numba and LLVM take 50 MiB in a process, and every worker that is
+spawned imports the script with the class in it.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -14,11 +18,11 @@ from gymnasium import spaces
 
 from rlmem.buffers import lossy as lossy_codecs
 from rlmem.buffers.batch import Batches
-from rlmem.buffers.layout import Layout
-from rlmem.buffers.options import Options, check_dtype
-from rlmem.buffers.store import Store
 from rlmem.errors import UsageError
 from rlmem.sb3.views import ObservationView
+
+if TYPE_CHECKING:
+    from rlmem.buffers.options import Options
 
 Array = npt.NDArray[Any]
 #: The single key of an observation that is not a Dict.
@@ -32,6 +36,8 @@ def _leaf(key: str, space: spaces.Space[Any], shape: tuple[int, ...]) -> tuple[t
         raise UsageError(
             f"an observation{f' {key!r}' if key else ''} in {type(space).__name__} cannot be stored: flatten the Dict first"
         )
+    from rlmem.buffers.options import check_dtype
+
     return tuple(shape), check_dtype(key, space.dtype)
 
 
@@ -42,6 +48,9 @@ class Observations:
         self, space: spaces.Space[Any], obs_shape: Any, rows: int, n_envs: int, options: Options, *,
         paired: bool, lossy: Mapping[str, str] | str | None = None, pin: bool = False,
     ) -> None:  # fmt: skip
+        from rlmem.buffers.layout import Layout
+        from rlmem.buffers.store import Store
+
         self.is_dict = isinstance(obs_shape, dict)
         if self.is_dict:
             assert isinstance(space, spaces.Dict)
@@ -178,6 +187,8 @@ def make_options(
     threads: int | None,
 ) -> Options:
     """The storage options of a constructor, checked."""
+    from rlmem.buffers.options import Options
+
     return Options.checked(
         codec=codec, stack=stack, stack_axis=stack_axis, budget=budget, spill=spill, speed=speed, threads=threads
     )

@@ -10,13 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import torch as th
 from gymnasium import spaces
-from numba import int32, int64, void
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples
 from stable_baselines3.common.vec_env import VecEnv, VecNormalize
 from stable_baselines3.her.goal_selection_strategy import KEY_TO_GOAL_STRATEGY, GoalSelectionStrategy
 from stable_baselines3.her.her_replay_buffer import HerReplayBuffer
 
-from rlmem.buffers.native import compiled
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.sb3.base import tensor, tensors
 from rlmem.sb3.replay import CompactReplayBuffer
@@ -24,22 +22,6 @@ from rlmem.sb3.replay import CompactReplayBuffer
 Array = npt.NDArray[Any]
 #: Transitions whose valid ones are counted together.
 GROUP = 1024
-
-
-@compiled(void(int64[::1], int64[::1], int32[::1], int64[::1]))
-def _select(ranks: Array, sums: Array, lengths: Array, found: Array) -> None:
-    """The places of the n-th valid transitions: the group by its running sum, then by counting."""
-    for i in range(ranks.size):
-        group = np.searchsorted(sums, ranks[i], side="right")
-        left = ranks[i] - (sums[group - 1] if group else 0)
-        at = group * GROUP
-        while True:
-            if lengths[at] > 0:
-                if left == 0:
-                    break
-                left -= 1
-            at += 1
-        found[i] = at
 
 
 class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
@@ -71,6 +53,8 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
         for name in ("n_steps", "prioritized"):
             if name in storage:
                 raise UsageError(f"{name} does not go together with hindsight replay")
+        from rlmem.buffers import hindsight  # noqa: F401  # compiled with the buffer, not with its first batch
+
         assert isinstance(observation_space, spaces.Dict), "hindsight replay needs a Dict observation space"
         CompactReplayBuffer.__init__(
             self, buffer_size, observation_space, action_space, device, n_envs,
@@ -148,6 +132,8 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
 
     def sample(self, batch_size: int, env: VecNormalize | None = None) -> DictReplayBufferSamples:
         """A batch of real and relabelled transitions, drawn with the same random numbers as SB3's."""
+        from rlmem.buffers.hindsight import select
+
         with self._obs.store.lock:
             sums = np.cumsum(self._counts)
             if not sums[-1]:
@@ -156,7 +142,7 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
                     "for learning_starts that is greater than the maximum number of timesteps in the environment."
                 )
             found = np.empty(batch_size, np.int64)
-            _select(np.random.randint(0, sums[-1], size=batch_size), sums, self.ep_length.reshape(-1), found)
+            select(GROUP, np.random.randint(0, sums[-1], size=batch_size), sums, self.ep_length.reshape(-1), found)
             rows, envs = np.divmod(found, self.n_envs)
             virtual = int(self.her_ratio * batch_size)
             # Real transitions come first in the batch, though they were drawn last.

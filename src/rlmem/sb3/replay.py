@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -14,10 +14,12 @@ from stable_baselines3.common.buffers import BaseBuffer, ReplayBuffer
 from stable_baselines3.common.type_aliases import DictReplayBufferSamples, ReplayBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
-from rlmem.buffers.priorities import Priorities
 from rlmem.errors import UsageError
 from rlmem.sb3.base import Observations, check_sizes, make_options, tensor, tensors
 from rlmem.sb3.saving import Saved
+
+if TYPE_CHECKING:
+    from rlmem.buffers.priorities import Priorities
 
 Array = npt.NDArray[Any]
 
@@ -99,7 +101,11 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
         self.rewards = np.zeros(lines, dtype=np.float32)
         self.dones = np.zeros(lines, dtype=np.bool_)
         self.timeouts = np.zeros(lines, dtype=np.bool_)
-        self.priorities = Priorities(self.buffer_size * n_envs, alpha=alpha, beta=beta) if prioritized else None
+        self.priorities: Priorities | None = None
+        if prioritized:
+            from rlmem.buffers.priorities import Priorities
+
+            self.priorities = Priorities(self.buffer_size * n_envs, alpha=alpha, beta=beta)
 
     # -- SB3's own face ----------------------------------------------------------------------------------------------
 

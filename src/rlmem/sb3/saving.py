@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 import pickle
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers import files
 from rlmem.buffers.batch import Batches
-from rlmem.buffers.packing import Packed, pack, unpack
-from rlmem.buffers.resizing import resized_rows
 from rlmem.errors import AnalysisError, UsageError
+
+if TYPE_CHECKING:
+    from rlmem.buffers.packing import Packed
 
 Array = npt.NDArray[Any]
 Buffer = TypeVar("Buffer", bound="Saved")
@@ -32,6 +32,8 @@ class Saved:
 
     def _packed(self) -> Packed:
         """Everything: the store's arrays, our own (rows in use only), and the rest as one pickled array."""
+        from rlmem.buffers.packing import Packed, pack
+
         stored = pack(self._obs.store)
         mine, rest = {}, {}
         for name, value in self.__dict__.items():
@@ -56,6 +58,7 @@ class Saved:
         return Packed(description, [("attributes", other), *lines.items(), *stored.arrays])
 
     def _unpack(self, packed: Packed) -> None:
+        from rlmem.buffers.packing import Packed, unpack
         from rlmem.sb3.base import Observations, _pinned
 
         d, arrays = packed.description, packed.arrays
@@ -78,18 +81,24 @@ class Saved:
 
     def save(self, path: str | os.PathLike[str]) -> int:
         """Write the rows in use to a file, streaming; it appears whole or not at all. Returns its size."""
+        from rlmem.buffers import files
+
         with self._obs.store.lock:
             return files.save(path, self._packed())
 
     @classmethod
     def load(cls: type[Buffer], path: str | os.PathLike[str]) -> Buffer:
         """A buffer from a file ``save`` wrote. Only load files you trust: spaces are kept as pickles."""
+        from rlmem.buffers import files
+
         made = cls.__new__(cls)
         made._unpack(files.load(path))
         return made
 
     def restore(self, path: str | os.PathLike[str]) -> None:
         """Put a file's content in place of what this buffer holds, which is let go first: never two at a time."""
+        from rlmem.buffers import files
+
         with self._obs.store.lock:
             files.verify(path)
             packed_kind = files.describe(path)
@@ -110,10 +119,14 @@ class Saved:
             return self._packed().checked()
 
     def __setstate__(self, state: dict[str, Any]) -> None:
+        from rlmem.buffers.packing import Packed
+
         self._unpack(Packed.verified(state))
 
     def resize(self, buffer_size: int) -> None:
         """Change the capacity (in transitions, as at construction); the newest rows stay."""
+        from rlmem.buffers.resizing import resized_rows
+
         rows = max(int(buffer_size) // self.n_envs, 1)
         if buffer_size < 1:
             raise UsageError(f"a buffer of {buffer_size} transitions cannot hold anything")

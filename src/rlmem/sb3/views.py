@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from rlmem.buffers.store import Store
+if TYPE_CHECKING:
+    from rlmem.buffers.store import Store
 
 Array = npt.NDArray[Any]
 
