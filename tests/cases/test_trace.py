@@ -276,7 +276,7 @@ def test_a_factory_that_returns_no_model_is_told_so(tmp_path: Path, monkeypatch:
 
 def test_a_script_is_planned_changed_like_a_preset(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = script(tmp_path, SAC)
-    vary = ("--vary", "buffer_size=50k,100k", "--machines", "4GB", "--python", sys.executable, "--json")
+    vary = ("--vary", "buffer_size=20k,40k", "--machines", "4GB", "--python", sys.executable, "--json")
     assert cli(["capacity", target, *vary, "--", "--buffer-size", "100000"]) == 0
     document = json.loads(capsys.readouterr().out)
     (slope,) = document["per_unit"]
