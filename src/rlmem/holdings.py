@@ -18,7 +18,8 @@ class Holding:
     ``nbytes`` is what it has allocated, ``resident_bytes`` what of that is in memory. ``filled`` of ``capacity`` rows
     are used, as the container itself says; ``capacity`` is None for one without a bound (a list that may grow for
     ever). ``estimated`` sizes come from a sample of a long container. ``graphs`` is how many tensors in it still have the
-    autograd graph they came from. ``file`` is the shared memory or the file that most of it lies in, which other
+    autograd graph they came from, and ``graph_bytes`` what of the memory those graphs hold. ``added_at`` is the line of the
+    program that adds to it, where that is known. ``file`` is the shared memory or the file that most of it lies in, which other
     processes may have too.
     """
 
@@ -33,7 +34,14 @@ class Holding:
     device: str = "ram"
     note: str = ""
     graphs: int = 0
+    graph_bytes: int = 0
+    added_at: str = ""
     file: str = ""
+
+    @property
+    def keeps_graphs(self) -> bool:
+        """Whether it is a container without an end that holds tensors with the graphs they came from."""
+        return bool(self.graphs) and self.kind == "container" and self.capacity is None
 
     @property
     def growth_bytes(self) -> int | None:

@@ -18,7 +18,7 @@ class Node:
 
     __slots__ = (
         "base", "beyond", "capacity", "chained", "children", "covered", "depth", "device", "estimated", "extents",
-        "filled", "folds", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram",
+        "filled", "folds", "graph_bytes", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram",
         "whole", "word",
     )  # fmt: skip
 
@@ -30,7 +30,7 @@ class Node:
         self.beyond = 0
         self.kind = self.type = self.note = ""
         self.device = "ram"
-        self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = 0
+        self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = self.graph_bytes = 0
         self.extents = []
         self.filled = self.capacity = self.base = None
         self.estimated = self.folds = self.store = self.whole = False
@@ -90,6 +90,7 @@ class Node:
         self.covered += other.covered
         self.vram += other.vram
         self.graphs += other.graphs
+        self.graph_bytes += other.graph_bytes
         self.extents += other.extents
         self.estimated = self.estimated or other.estimated
         self.note = self.note or other.note
@@ -172,6 +173,7 @@ def row(node, path=None):
         "capacity": capacity,
         "estimated": node.estimated,
         "graphs": round(node.graphs),
+        "graph_bytes": node.graph_bytes,
         "note": note,
     }
 

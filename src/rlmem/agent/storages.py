@@ -70,14 +70,14 @@ class Storages:
             return None
         return "tensor", storage.data_ptr(), storage.nbytes(), place, None
 
-    def has_graph(self, item):
-        """Whether a tensor keeps the functions it came from, and so what their backward passes need."""
+    def operation_of(self, item):
+        """The operation a tensor came from, which it keeps with all that its backward pass needs; None for others."""
         if self.tensor is None or not is_a(item, self.tensor):
-            return False
+            return None
         try:
-            return self.tensor.grad_fn.__get__(item) is not None
+            return self.tensor.grad_fn.__get__(item)
         except Exception:
-            return False
+            return None
 
     def gradient_of(self, item):
         """A leaf's gradient."""

@@ -11,6 +11,7 @@ import threading
 import time
 
 from . import children, collector, fills, mainthread, nodes, roots
+from .graphs import Graphs
 from .nodes import Node, type_name
 from .storages import Storages
 
@@ -36,6 +37,7 @@ class Walk:
 
     def __init__(self, seconds=SECONDS, most=MOST_OBJECTS, clock=time.thread_time, careful=False):
         self.storages = Storages()
+        self.graphs = Graphs(self)
         self.careful = careful  # not in the main thread: gradients and graphs may be exchanged meanwhile
         self.top = Node(None, "")
         self.seen, self.addresses, self._traits = set(), {}, {}
@@ -66,8 +68,11 @@ class Walk:
                 if name == "global_step" and type(value) is int and self.progress is None:
                     self.progress = {"step": value, "total": None, "source": name}
             self._empty(begin)
+            self.graphs.look(lambda: self._clock() - begin > self._limit)
+            self._empty(begin)
             if not self.complete:
                 break
+        self.graphs.seen.clear()
 
     def _empty(self, begin):
         while self.queue:
@@ -156,14 +161,27 @@ class Walk:
 
     def storage(self, node, item, scale):
         """An array or a tensor: its memory goes to the first path that leads to it."""
-        if not self.careful and self.storages.has_graph(item):
-            node.graphs += scale
-        found = self.storages.beneath(item)
+        if not self.careful:
+            self.graphs.keep(node, item, scale)
         is_tensor = self.storages.tensor is not None and children.is_a(item, self.storages.tensor)
         # The object around it is whoever's refers to it, so that an array's row is its values.
         self.count(node.parent or node, TENSOR_OBJECT if is_tensor else ARRAY_OBJECT, scale)
-        if found is None:
+        if not self.block(node, item, scale):
             return
+        count, parts = self.storages.objects(item)
+        if parts:
+            node.filled, node.capacity, node.folds = count, count, True
+        for part in parts:
+            self.push(node.child("[…]"), part, scale * count / len(parts))
+        gradient = None if self.careful else self.storages.gradient_of(item)
+        if gradient is not None:
+            self.push(node.child(".grad"), gradient, scale)
+
+    def block(self, node, item, scale):
+        """The memory of an array or a tensor, if nobody has it yet; whether there is any."""
+        found = self.storages.beneath(item)
+        if found is None:
+            return False
         kind, address, nbytes, device, owner = found
         if device == "vram":
             if ("vram", address) not in self.addresses:
@@ -177,14 +195,7 @@ class Walk:
                 self.add(node, kind, item, address, nbytes, scale)
         if owner is not None and type(owner).__name__ == "mmap":
             node.note = node.note or "a mapped file or shared memory"
-        count, parts = self.storages.objects(item)
-        if parts:
-            node.filled, node.capacity, node.folds = count, count, True
-        for part in parts:
-            self.push(node.child("[…]"), part, scale * count / len(parts))
-        gradient = None if self.careful else self.storages.gradient_of(item)
-        if gradient is not None:
-            self.push(node.child(".grad"), gradient, scale)
+        return True
 
     def visit(self, node, item, scale, room=children.LONG):
         """Look into one object."""

@@ -219,10 +219,12 @@ def _holdings(row: Mapping[str, Any], resident: int, file: str) -> Iterator[Hold
         "graphs": row.get("graphs", 0),
     }
     nbytes = row["nbytes"] + row["small"] + row["medium"]
+    graphs = min(row.get("graph_bytes", 0), resident)
     if nbytes or resident:
-        yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, file=file, **common)
+        yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, file=file, graph_bytes=graphs, **common)
     if row["vram"]:
-        yield Holding(nbytes=row["vram"], resident_bytes=row["vram"], device="vram", **common)
+        graphs = row["vram"] if row.get("graphs") else 0
+        yield Holding(nbytes=row["vram"], resident_bytes=row["vram"], device="vram", graph_bytes=graphs, **common)
 
 
 def memory_reader(pid: int) -> Callable[[Sequence[int], int], Iterable[tuple[int, bytes]]]:

@@ -14,13 +14,14 @@ import psutil
 
 from rlmem.agent import proc
 from rlmem.errors import AnalysisError
-from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Portion, Progress, TreeExplanation
+from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
 from rlmem.measure.limits import AVAILABLE, PHYSICAL, parse_rlimits, read_limits, tightest
 from rlmem.measure.maps import FILES, SHARED, classify
 from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
+from rlmem.measure.sources import added_at, script_of
 from rlmem.measure.stacks import stack_pointers, threads
 from rlmem.units import MIB, format_size
 
@@ -28,6 +29,8 @@ from rlmem.units import MIB, format_size
 AT_ONCE = 8
 #: A child that shares this much anonymous memory is a fork of its parent. One of a fork server shares 1 MiB.
 SHARED_BYTES = 16 * MIB
+#: A container without an end that holds this much is looked for in the program's source.
+WORTH_LINES_BYTES = MIB
 #: What gives names to a process that has none.
 HOW_TO_NAME = (
     "no names: start the program with 'rlmem run -- …', or put 'import rlmem.preload' into it; "
@@ -242,6 +245,7 @@ def from_pages(
     holdings, portions, unexplained = attribute(segments(pages, rows, read), rows, pages.mappings)
     if pages.method == "smaps":
         notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
+    holdings = _with_lines(holdings, pid, root)
     rollup = proc.rollup(pid, root) or {}
     progress = said.get("progress")
     return Explanation(
@@ -265,6 +269,17 @@ def from_pages(
         paused_s=float(said.get("paused_s", 0.0)),
         notes=pages.notes,
     )
+
+
+def _with_lines(holdings: tuple[Holding, ...], pid: int, root: str) -> tuple[Holding, ...]:
+    """Owners with the line of the program that adds to them: of large ones without an end, and of those with graphs."""
+    wanted = [each for each in holdings if each.growth_bytes is None]
+    wanted = [each for each in wanted if each.graphs or each.resident_bytes >= WORTH_LINES_BYTES]
+    script = script_of(pid, root=root) if wanted else None
+    if script is None:
+        return holdings
+    lines = {each.path: added_at(script, each.path, each.type) for each in wanted}
+    return tuple(replace(each, added_at=lines.get(each.path, "")) for each in holdings)
 
 
 def _from_status(process: Process, notes: list[str], *, root: str) -> Explanation:

@@ -22,8 +22,8 @@ _NUMBER: dict[str, Any] = {"type": "number"}
 _TEXTS: dict[str, Any] = {"type": "array", "items": _TEXT}
 _HOLDING = described(
     {
-        **dict.fromkeys(("path", "kind", "type", "device", "note", "file"), _TEXT),
-        **dict.fromkeys(("nbytes", "resident_bytes", "graphs"), _COUNT),
+        **dict.fromkeys(("path", "kind", "type", "device", "note", "file", "added_at"), _TEXT),
+        **dict.fromkeys(("nbytes", "resident_bytes", "graphs", "graph_bytes"), _COUNT),
         **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
         "estimated": {"type": "boolean"},
     }

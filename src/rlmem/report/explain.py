@@ -43,8 +43,8 @@ EXPLAIN_JSON_SCHEMA = described(
                         "type": "array",
                         "items": described(
                             {
-                                **dict.fromkeys(("path", "kind", "type", "device", "note"), _TEXT),
-                                **dict.fromkeys(("nbytes", "resident_bytes", "graphs"), _COUNT),
+                                **dict.fromkeys(("path", "kind", "type", "device", "note", "added_at"), _TEXT),
+                                **dict.fromkeys(("nbytes", "resident_bytes", "graphs", "graph_bytes"), _COUNT),
                                 **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
                                 "estimated": {"type": "boolean"},
                             }
@@ -72,6 +72,8 @@ EXPLAIN_JSON_SCHEMA = described(
 )
 #: Owners with a smaller share of the resident memory are added up under their common path.
 SMALL_SHARE = 0.005
+#: Graphs that a container without an end keeps are said first from this size and share of the resident memory on.
+KEPT_BYTES, KEPT_SHARE = 16 << 20, 0.02
 MOST_ROWS = 25
 _TONES = {"error": "bad", "warning": "warn", "info": "plain"}
 
@@ -157,6 +159,7 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if len(document["processes"]) > 1 and document["pss_bytes"] is not None:
         text = f"{len(document['processes'])} processes hold {format_size(document['pss_bytes'])} together, each shared page once"
         lines.append((text, "plain"))
+    lines += [(_kept(each), "bad") for each in top["holdings"] if _keeps(each, top)]
     if top["growth_bytes"]:
         after = top["rss_bytes"] + top["growth_bytes"]
         limit = document["limit_bytes"]
@@ -172,6 +175,20 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     if top["trimmed_bytes"] is not None:
         lines.append((f"malloc_trim gave back {format_size(top['trimmed_bytes'])}", "plain"))
     return tuple(lines)
+
+
+def _keeps(holding: Mapping[str, Any], process: Mapping[str, Any]) -> bool:
+    """Whether graphs that a container without an end keeps are the first thing to be said."""
+    is_endless = holding["kind"] == "container" and holding["capacity"] is None
+    return is_endless and holding["graph_bytes"] >= max(KEPT_BYTES, KEPT_SHARE * process["rss_bytes"])
+
+
+def _kept(holding: Mapping[str, Any]) -> str:
+    """``losses keeps the autograd graphs of 100 tensors, 396 MiB: it grows with each one added (train.py:38: …)``."""
+    graphs = format_size(holding["graph_bytes"])
+    where = f" ({holding['added_at']})" if holding["added_at"] else ""
+    text = f"{holding['path']} keeps the autograd graphs of {format_count(holding['graphs'])} tensors, {graphs}"
+    return f"{text}: it grows with each one added{where}"
 
 
 def _classes(process: Mapping[str, Any]) -> int:

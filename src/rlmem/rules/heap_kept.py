@@ -4,6 +4,8 @@ The C library keeps what is freed, in case it is needed again: only the end of a
 thread may have an arena of its own. After a peak of many middle-sized blocks (minibatches, pickled observations), the
 process stays as large as it was, while the objects are gone.
 
+A list that keeps autograd graphs scatters free memory between them; then the list is the cause, and is named instead.
+
 ``rlmem explain --trim`` asks the C library to return it and says what came back; without ``--trim``, what is free inside the
 heap is told, of which some may be returned already.
 
@@ -27,6 +29,8 @@ from rlmem.units import MIB, format_size
 WORTH_BYTES = 128 * MIB
 #: Of the resident memory.
 WORTH_SHARE = 0.1
+#: A list that keeps graphs of this share of what is free is what the heap grew with.
+GRAPHS_SHARE = 0.1
 _HEAPS = ("heap", "malloc arenas")
 
 
@@ -37,6 +41,8 @@ def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
         if kept is None or kept < max(WORTH_BYTES, WORTH_SHARE * process.rss_bytes):
             continue
         done = process.trimmed_bytes is not None
+        if not done and _graphs(process) >= GRAPHS_SHARE * kept:
+            continue  # what is free lies between graphs that are kept: it comes back when they go
         title = (
             f"malloc_trim gave back {format_size(kept)} that the program had freed before"
             if done
@@ -49,6 +55,10 @@ def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
             saves_bytes=kept,
             remedy="malloc_trim(0) after each update, or MALLOC_ARENA_MAX=2 in its environment",
         )
+
+
+def _graphs(process: Explanation) -> int:
+    return sum(holding.graph_bytes for holding in process.holdings if holding.keeps_graphs)
 
 
 def _free(process: Explanation) -> int | None:

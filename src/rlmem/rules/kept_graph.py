@@ -12,7 +12,7 @@ losses.append(loss)
 total_loss += loss
 ```
 
-In a running process, ``rlmem explain`` counts the tensors of a list that have a graph.
+In a running process, ``rlmem explain`` counts the tensors of a list that have a graph, and the bytes of those graphs.
 
 Use instead: the number, ``losses.append(loss.item())``, or the value without its history, ``loss.detach()``.
 
@@ -36,10 +36,12 @@ from rlmem.rules.base import Rule
 from rlmem.rules.graphs import Graphs, training_scopes
 from rlmem.rules.syntax import base_name, leaf, method_calls, receiver, self_attribute
 from rlmem.scripts import Script
-from rlmem.units import format_count
+from rlmem.units import MIB, format_count, format_size
 
-#: A list with this many tensors that have a graph is no episode of a policy gradient any more.
+#: A list with this many tensors that have a graph is no episode of a policy gradient any more; nor is one whose graphs
+#: hold this much.
 MANY, SOME = 2000, 200
+MANY_BYTES, SOME_BYTES = 64 * MIB, 16 * MIB
 _STORES = ("push", "store", "remember", "add", "append", "store_transition")
 _PRIORITIES = ("update_priorities", "update_priority", "set_priorities", "update")
 _CONVERTS = {"detach", "item", "numpy", "tolist", "float", "array", "asarray", "cpu"}
@@ -307,15 +309,18 @@ def _words(expr: ast.expr) -> str:
 
 
 def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
-    """Fires for a container without a bound that holds many tensors with a graph."""
+    """Fires for a container without a bound that holds many tensors with a graph, or large graphs."""
     for process in tree.processes:
         for holding in process.holdings:
-            if holding.graphs < SOME or holding.capacity is not None:
+            if not holding.keeps_graphs or (holding.graphs < SOME and holding.graph_bytes < SOME_BYTES):
                 continue
+            is_large = holding.graphs >= MANY or holding.graph_bytes >= MANY_BYTES
+            size = f": {format_size(holding.graph_bytes)}" if holding.graph_bytes else ""
+            where = f" where it is added to ({holding.added_at})" if holding.added_at else ""
             yield rule.finding(
-                f"{holding.path} holds {format_count(holding.graphs)} tensors with the graphs they came from",
-                severity="warning" if holding.graphs >= MANY else "info",
+                f"{holding.path} holds {format_count(holding.graphs)} tensors with the graphs they came from{size}",
+                severity="warning" if is_large else "info",
                 location=f"{process.pid}: {holding.path}",
-                remedy="keep .item() or .detach(); a graph holds every tensor its operation saved",
+                remedy=f"keep .item() or .detach(){where}; a graph holds every tensor its operation saved",
                 costs_bytes=holding.resident_bytes,
             )

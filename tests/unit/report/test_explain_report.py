@@ -57,6 +57,19 @@ def test_growth_is_said_in_a_sentence_and_against_the_limit() -> None:
     assert "1 threads hold 40.0 KiB of stack" in text
 
 
+def test_a_list_that_keeps_graphs_is_said_first_with_the_line_that_adds_to_it() -> None:
+    kept = Holding(
+        path="losses", kind="container", type="list", nbytes=90 * MIB, resident_bytes=90 * MIB, filled=100,
+        graphs=99, graph_bytes=89 * MIB, added_at="train.py:38: losses.append(loss)",
+    )  # fmt: skip
+    view = explain_view(explain_document(TreeExplanation(processes=(process(holdings=(BUFFER, kept)),))))
+    assert view.verdict[1] == (
+        "losses keeps the autograd graphs of 99 tensors, 89.0 MiB: it grows with each one added "
+        "(train.py:38: losses.append(loss))",
+        "bad",
+    )
+
+
 def test_small_owners_are_added_up_and_nothing_is_lost() -> None:
     document = explain_document(TreeExplanation(processes=(process(),)))
     holdings = document["processes"][0]["holdings"]

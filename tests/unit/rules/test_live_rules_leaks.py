@@ -9,6 +9,7 @@ import sys
 import types
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -55,6 +56,22 @@ def test_a_list_of_tensors_with_graphs_is_found_and_more_so_the_longer_it_is() -
 
 def test_a_few_graphs_or_a_bounded_container_are_nothing_to_say() -> None:
     assert not found("MEM601", tree(process(holdings=(losses(20), losses(50_000, capacity=50_000)))))
+
+
+def test_graphs_are_found_by_their_bytes_and_not_only_by_their_number() -> None:
+    few = replace(losses(100), resident_bytes=400 * MIB, nbytes=400 * MIB, graph_bytes=398 * MIB)
+    (finding,) = found("MEM601", tree(process(holdings=(replace(few, added_at="train.py:38: losses.append(loss)"),))))
+    assert finding.severity == "warning"
+    assert finding.title.endswith("holds 100 tensors with the graphs they came from: 398 MiB")
+    assert "(train.py:38: losses.append(loss))" in (finding.remedy or "")
+    assert not found("MEM601", tree(process(holdings=(replace(few, capacity=200),))))
+
+
+def test_no_trim_is_advised_where_kept_graphs_hold_the_heap() -> None:
+    heap = (Portion(name="heap", resident_bytes=600 * MIB),)
+    kept = replace(losses(100), resident_bytes=400 * MIB, nbytes=400 * MIB, graph_bytes=398 * MIB)
+    assert found("MEM703", tree(process(portions=heap, free_heap_bytes=500 * MIB)))
+    assert not found("MEM703", tree(process(portions=heap, free_heap_bytes=500 * MIB, holdings=(kept,))))
 
 
 def test_many_open_figures_are_found_and_twenty_are_not() -> None:
