@@ -6,7 +6,6 @@ that is not Python's. Containers are copied in one step or read by position, as 
 
 import collections
 import functools
-import gc
 import types
 from itertools import islice
 
@@ -192,8 +191,6 @@ def referents(item):
             elif type(name) is str:
                 found.append(("." + printable(name), value))
         return found
-    if kind.__name__ == "_lru_cache_wrapper":  # the cache itself is one of the few things it refers to
-        return [(".cache", value) for value in gc.get_referents(item) if type(value) is dict]
     return []
 
 

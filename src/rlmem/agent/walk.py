@@ -10,7 +10,7 @@ import sys
 import threading
 import time
 
-from . import children, collector, fills, mainthread, nodes, roots
+from . import caches, children, collector, fills, mainthread, nodes, roots
 from .graphs import Graphs
 from .nodes import Node, type_name
 from .storages import Storages
@@ -214,6 +214,8 @@ class Walk:
             found = [("." + name, value) for name, value in children.attributes(item) or ()]
         else:
             found = children.referents(item)
+            if type(item) is caches.KIND:
+                self.cache(node, item, scale, room)
         self.recognise(node, item, found)
         for word, value in found:
             if value is None:
@@ -256,6 +258,18 @@ class Walk:
         left = max(children.SAMPLE_LENGTH, room // max(looked, 1)) if looked > children.INDEXED else room
         for word, value in found:
             self.push(node.child(word), value, each, left)
+
+    def cache(self, node, item, scale, room):
+        """The results that a function with a cache keeps, or a sample of them."""
+        count, bound = caches.facts(item)
+        if not node.kind:
+            node.kind, node.type, node.folds = "container", caches.NAME, True
+            node.filled, node.capacity = count, bound
+        found = caches.entries(item, count, bound, room)
+        self.count(node, caches.LINK, scale * count)
+        for key, value in found:
+            self.push(node.child(".keys"), key, scale * count / len(found), room)
+            self.push(node.child("[…]"), value, scale * count / len(found), room)
 
     def compact(self, node):
         """The observations of a buffer of rlmem's own: blocks that are made as it fills, under one name."""

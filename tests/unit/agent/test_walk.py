@@ -313,3 +313,32 @@ def test_what_lies_deeper_than_any_path_is_counted() -> None:
     found = rows(root=inner)
     assert sum(row["nbytes"] for row in found.values()) == 500 * 10_000
     assert max(row["nbytes"] for path, row in found.items() if path.startswith("root.odd.even.odd.even.odd…(")) > 4e6
+
+
+@pytest.mark.parametrize(("bound", "filled"), [(None, 500), (100, 100), (2000, 500)])
+def test_a_function_with_a_cache_is_named_with_its_results_and_its_bound(bound: int | None, filled: int) -> None:
+    @functools.lru_cache(maxsize=bound)
+    def features(step: int) -> Any:
+        return np.ones(20_000, np.uint8)
+
+    for step in range(500):
+        features(step)
+    row = rows(features=features)["features"]
+    assert (row["kind"], row["type"]) == ("container", "functools.lru_cache")
+    assert (row["filled"], row["capacity"]) == (filled, bound)
+    assert row["nbytes"] == pytest.approx(filled * 20_000, rel=0.01)
+
+
+def test_a_cache_of_a_method_is_found_on_its_class() -> None:
+    class Environment:
+        @functools.cache  # noqa: B019  # what is to be found
+        def render(self, step: int) -> Any:
+            return {"frame": np.ones(20_000, np.uint8)}
+
+    environment = Environment()
+    for step in range(5000):
+        environment.render(step)
+    kept = dict(roots._of_class("Environment", Environment))
+    row = rows(**kept)["Environment.render"]
+    assert (row["filled"], row["capacity"]) == (5000, None)
+    assert row["nbytes"] == pytest.approx(5000 * 20_000, rel=0.02)
