@@ -60,6 +60,20 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Leak:
+    """A loop that grows for as long as it runs, so that it has no peak."""
+
+    bytes_each: int
+    #: What adds them: ``update``, or ``step`` where updates are not seen.
+    per: str
+    #: How many of those were seen, what they added, who holds it, and how many are to come; ``None`` where not known.
+    rounds: int
+    rise_bytes: int
+    owner: str | None = None
+    left: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Peak:
     """What one device needs in one phase, against its limit."""
 
@@ -70,6 +84,8 @@ class Peak:
     high_bytes: int
     limit_bytes: int | None = None
     is_peak: bool = False
+    #: Set where this is no peak but what was reached when the dry run ended.
+    leak: Leak | None = None
 
     @property
     def spare_bytes(self) -> int | None:

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from rlmem.findings import Finding
-from rlmem.ledger import Ledger, Peak
+from rlmem.ledger import Leak, Ledger, Peak
 from rlmem.spec import RunSpec
 from rlmem.units import format_count, format_size
 
-VERDICTS = ("fits", "tight", "does-not-fit", "unknown")
+#: From good to bad; ``unknown``: nothing can be said, ``grows``: it leaks, so that no peak can be said.
+VERDICTS = ("fits", "tight", "does-not-fit", "unknown", "grows")
+_WORST_FIRST = ("does-not-fit", "grows", "unknown", "tight", "fits")
+#: Exit codes of verdicts; ``unknown`` has its own only where a limit was asked about.
+DOES_NOT_FIT, UNKNOWN, GROWS = 1, 4, 5
 #: Less than this share of the limit left over is called tight even when the upper bound fits: other processes,
 #: a browser, a growing log. Users of the reference runs kept "20 % safety" and still died; 5 % is only the last call.
 TIGHT_SHARE = 0.05
@@ -50,13 +55,16 @@ class Plan:
     method: str = "closed form"
     #: What the reader should know about how the figures came about.
     notes: tuple[str, ...] = ()
+    #: Devices with a limit for which no figure can be said, and why.
+    unknown: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def verdict(self) -> str:
-        """The worst verdict over the devices that have a limit; ``unknown`` when none has one."""
-        order = ("does-not-fit", "tight", "unknown", "fits")
+        """The worst verdict over the devices that have a limit; ``unknown`` when one cannot be judged."""
         verdicts = [judge(peak) for peak in self.tops]
-        return min(verdicts, key=order.index) if verdicts else "unknown"
+        if self.unknown or not verdicts:
+            verdicts.append("unknown")
+        return min(verdicts, key=_WORST_FIRST.index)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -79,14 +87,15 @@ class Plan:
     @property
     def deciding(self) -> Peak:
         """The device that decides: the worst verdict, then the largest share of its limit; RAM without limits."""
-        order = ("does-not-fit", "tight", "fits", "unknown")
+        order = ("does-not-fit", "grows", "tight", "fits", "unknown")
         return min(self.tops, key=lambda peak: (order.index(judge(peak)), -peak.high_bytes / (peak.limit_bytes or 1)))
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """What each device needs against its limit; and what a full replay buffer would need, where this run ends before."""
         said = tuple(f"{peak.device.upper()} {sentence(peak)}" for peak in self.tops)
-        return (*said, *(text for peak in self.tops if (text := self._short_run(peak))))
+        unknown = (unknown_sentence(device, self.budget.limits[device], why) for device, why in self.unknown.items())
+        return (*said, *unknown, *(text for peak in self.tops if (text := self._short_run(peak))))
 
     def _short_run(self, peak: Peak) -> str:
         held = self.ledger.only(device=peak.device, phase=peak.phase, component="replay").entries
@@ -95,13 +104,19 @@ class Plan:
 
     @property
     def exit_code(self) -> int:
-        """1 when the run does not fit, or when a finding says that it will not work as described."""
+        """1 when the run does not fit, or when a finding says that it will not work as described; 5 and 4 for no answer."""
         broken = any(finding.severity == "error" for finding in self.findings)
-        return 1 if self.verdict == "does-not-fit" or broken else 0
+        if self.verdict == "does-not-fit" or broken:
+            return DOES_NOT_FIT
+        if self.verdict == "grows":
+            return GROWS
+        return UNKNOWN if self.unknown else 0
 
 
 def judge(peak: Peak) -> str:
     """One device against its limit."""
+    if peak.leak is not None and peak.expected_bytes - peak.leak.rise_bytes <= (peak.limit_bytes or math.inf):
+        return "grows"
     if peak.limit_bytes is None:
         return "unknown"
     if peak.expected_bytes > peak.limit_bytes:
@@ -113,6 +128,8 @@ def judge(peak: Peak) -> str:
 
 def sentence(peak: Peak) -> str:
     """``peaks at 21.4 GiB (20.9–22.3) of 27.9 GiB in update: fits, 6.5 GiB spare``."""
+    if peak.leak is not None and judge(peak) == "grows":
+        return growing(peak, peak.leak)
     unit = _unit(peak.expected_bytes)
     numbers = [format_size(n, unit=unit).rsplit(" ", 1)[0] for n in (peak.low_bytes, peak.high_bytes)]
     text = f"peaks at {format_size(peak.expected_bytes)}"
@@ -139,6 +156,24 @@ def short_run(values: Mapping[str, Any], peak: Peak, beyond: int) -> str:
     some = " of the ".join(format_count(count) for count in counts if isinstance(count, int))
     full = format_size(peak.expected_bytes + beyond)
     return f"this run writes {some} transitions of its replay buffer; with a full one {peak.device.upper()} peaks at {full}"
+
+
+def growing(peak: Peak, leak: Leak) -> str:
+    """``grows 410 MiB an update (losses): no peak can be said; at this rate 22 GiB are full after 55 updates``."""
+    article = "an" if leak.per == "update" else "a"
+    owner = f" ({leak.owner})" if leak.owner else ""
+    text = f"grows {format_size(leak.bytes_each)} {article} {leak.per}{owner}: no peak can be said"
+    if peak.limit_bytes is None:
+        return f"{text}; {format_size(peak.expected_bytes)} after {leak.rounds:,} {leak.per}s"
+    full = leak.rounds + max(0, peak.limit_bytes - peak.expected_bytes) // leak.bytes_each
+    full = round(full, 3 - len(str(full)))  # the rate is not known to more than three digits
+    return f"{text}; at this rate {format_size(peak.limit_bytes)} are full after {full:,} {leak.per}s"
+
+
+def unknown_sentence(device: str, limit_bytes: int | None, why: str) -> str:
+    """``VRAM is not known (why): whether 7.45 GiB are enough cannot be said``."""
+    limit = f" whether {format_size(limit_bytes)} are enough cannot be said" if limit_bytes is not None else ""
+    return f"{device.upper()} is not known:{limit} ({why})"
 
 
 def _unit(nbytes: int) -> str:

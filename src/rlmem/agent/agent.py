@@ -90,6 +90,7 @@ def run(state, loop):
             raise
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
         stop = None if loop.env_steps and not code else describe(error, "exited")
+        state.facts["ended"] = stop is None
         state.leave(loop.met or "end", stop)
     except KeyboardInterrupt:
         raise
@@ -97,6 +98,7 @@ def run(state, loop):
         if state.forked:
             raise
         state.leave(loop.met, describe(error, "raised"))
+    state.facts["ended"] = True
     state.leave(loop.met or "end", None)
 
 
@@ -161,6 +163,9 @@ def versions(state):
         "rl_zoo3": "rl_zoo3",
         "ale_py": "ale-py",
         "mujoco": "mujoco",
+        "jax": "jax",
+        "tensorflow": "tensorflow",
+        "cupy": "cupy",
     }
     for module, package in names.items():
         if module in sys.modules:

@@ -66,7 +66,7 @@ def size(item, seen, depth=0):
 
 def array(item, seen, depth):
     """An ndarray: the object, a block for its shape and strides, and a block for its values unless it is a view."""
-    if not hasattr(item, "base"):  # a scalar
+    if not hasattr(item, "__setitem__"):  # a scalar
         return rounded(sys.getsizeof(item))
     total = ARRAY + (block(16 * item.ndim) if item.ndim else 0)
     return total + (block(item.nbytes) if item.base is None else size(item.base, seen, depth + 1))

@@ -11,6 +11,7 @@ import time
 
 from .arrays import replace, touch
 from .horizon import Horizon
+from .levels import Levels
 
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
@@ -26,6 +27,7 @@ class Loop:
 
     def __init__(self, state, arrays):
         self.state, self.arrays = state, arrays
+        self.levels = Levels(state, arrays) if state.job["mode"] == "trace" else None
         self.env_steps = self.updates = self.cycles = self.since = 0
         self.first_update_s = None
         self.boundary = time.monotonic()
@@ -33,7 +35,7 @@ class Loop:
         self.horizon, self.stepping = Horizon(), threading.local()
         #: Set while a framework's own rehearsal runs: then nothing here ends the job.
         self.held = False
-        state.closers[:0] = [self.steps_to_come, self.pending]
+        state.closers[:0] = [self.steps_to_come, self.pending, self.close]
 
     def pending(self):
         """Bytes of the parameters that optimizers will step, when none of them has yet."""
@@ -123,6 +125,8 @@ class Loop:
         if self.since:
             self.since = 0
             self.cycle_done()
+        elif self.levels is not None and "torch" not in sys.modules:  # whose updates are not seen
+            self.levels.after(self.env_steps, self.env_steps)
 
     def stepped(self):
         """An optimizer step."""
@@ -153,6 +157,9 @@ class Loop:
         # A long cycle is seen twice if there is time: the second update meets what the first one left on the heap.
         again = self.cycles < 2 and self.state.left() > 1.2 * took
         enough = self.cycles >= CYCLES or (now - self.first_update_s > SETTLE_S and not again)
+        if self.levels is not None:
+            self.levels.after(self.cycles, self.env_steps)
+            enough = enough and not self.levels.wants_more
         if self.cycles in LOOKED_AT or enough:
             self.state.phase("update")
         if self.cycles == 1:
@@ -179,8 +186,14 @@ class Loop:
 
     def done(self):
         """Enough was seen."""
-        self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
+        if self.levels is not None and self.cycles:
+            self.levels.look(self.cycles, self.env_steps)
         self.state.leave("loop")
+
+    def close(self):
+        """How far the loop came, however it ended."""
+        if self.built and "model" not in self.state.facts:
+            self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
 
 
 def _reach(module, path):

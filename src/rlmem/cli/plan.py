@@ -95,7 +95,8 @@ def command(
       rlmem plan drone-swarm --set agents=1M --stacks
 
     Exits 1 when the run does not fit, or will not work as described (a finding of severity error); 3 when a script could
-    not be taken as far as a plan.
+    not be taken as far as a plan; 4 when there is a limit and no figure to hold against it (VRAM of a loop of its own); 5
+    when it grows for as long as it runs, so that no peak can be said.
     """
     from rlmem.budget import make_budget
     from rlmem.planner import Planner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from rlmem.errors import UsageError
@@ -39,6 +40,10 @@ def plan_document(plan: Plan) -> dict[str, Any]:
             "vram_source": budget.vram_source or None,
         },
         "verdict": plan.verdict,
+        "growth": _growth(plan),
+        "unknown": [
+            {"device": device, "limit_bytes": budget.limits[device], "why": why} for device, why in plan.unknown.items()
+        ],
         "summary": list(plan.sentences),
         "warnings": list(plan.warnings),
         "peaks": [
@@ -87,6 +92,12 @@ def plan_document(plan: Plan) -> dict[str, Any]:
     }
 
 
+def _growth(plan: Plan) -> dict[str, Any] | None:
+    """The leak that a dry run saw."""
+    peak = plan.top("ram")
+    return None if peak is None or peak.leak is None else asdict(peak.leak)
+
+
 def _reasons(entry: Entry, known: dict[int, dict[str, Any]]) -> dict[str, Any]:
     """Formula and origins of an amount: it is in most phases as it was in the one before, and is written out once."""
     number = id(entry.amount)
@@ -125,7 +136,15 @@ def read_plan_document(data: Any, where: str) -> dict[str, Any]:
         problem = "peaks: no row is marked as the peak"
     if problem:
         raise UsageError(f"{where}: not a complete plan document: {problem}")
-    return {"summary": [], "warnings": [], "schedule": None, "method": "closed form", "notes": [], **data}
+    empty: dict[str, Any] = {
+        "summary": [],
+        "warnings": [],
+        "growth": None,
+        "unknown": [],
+        "schedule": None,
+        "notes": [],
+    }
+    return {**empty, "method": "closed form", **data}
 
 
 _BYTES = {"type": "integer", "minimum": 0}
@@ -157,6 +176,24 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                 }
             ),
             "verdict": {"enum": list(VERDICTS)},
+            "growth": {
+                "type": ["object", "null"],
+                "description": "a leak that a dry run saw: bytes each update (or step) adds and nothing frees, how many were "
+                "seen and what they added, who holds it, how many are left until the loop ends (null: not known)",
+                "properties": {
+                    "bytes_each": _BYTES,
+                    "per": {"enum": ["update", "step"]},
+                    "rounds": _BYTES,
+                    "rise_bytes": _BYTES,
+                    "owner": _MAYBE_TEXT,
+                    "left": {"type": ["number", "null"]},
+                },
+            },
+            "unknown": {
+                "type": "array",
+                "description": "devices with a limit for which no figure can be said; the exit code is 4",
+                "items": described({"device": {"enum": list(DEVICES)}, "limit_bytes": _MAYBE_BYTES, "why": _TEXT}),
+            },
             "summary": {"type": "array", "items": _TEXT},
             "warnings": {
                 "type": "array",
@@ -239,6 +276,6 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             },
             "placement": {"type": "object", "description": "with --nodes: where it fits; see 'rlmem schema placement'"},
         },
-        optional=("schedule", "summary", "warnings", "rlmem", "method", "notes", "placement"),
+        optional=("schedule", "growth", "unknown", "summary", "warnings", "rlmem", "method", "notes", "placement"),
     ),
 }

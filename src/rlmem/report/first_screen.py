@@ -35,6 +35,7 @@ _KINDS = {
     "batch": "one batch of an update",
     "workers": "environments",
     "eval": "evaluation",
+    "leak": "added so far, and never freed",
     "runtime": "Python and its libraries",
     "checkpoint": "writing a checkpoint",
 }

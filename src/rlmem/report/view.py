@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlmem.ledger import PHASES, Peak, matches
-from rlmem.plan import judge, sentence, short_run
+from rlmem.ledger import PHASES, Leak, Peak, matches
+from rlmem.plan import judge, sentence, short_run, unknown_sentence
 from rlmem.units import format_size
 
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002
 DOES_NOT_FIT = "MEM001"
 PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
-_VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn"}
+_VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn", "grows": "bad"}
 _LEFT_OUT_FIRST = ("update", "collect", "evaluate", "build", "resume", "checkpoint", "import")
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
@@ -115,7 +115,12 @@ def title_of(target: Mapping[str, Any]) -> str:
 
 def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
     """The largest peak of each device with its tone, the worst first."""
-    tops = [Peak(**{name: peak[name] for name in PEAK_FIELDS}) for peak in document["peaks"] if peak["is_peak"]]
+    leak = Leak(**document["growth"]) if document.get("growth") else None
+    tops = [
+        Peak(**{name: peak[name] for name in PEAK_FIELDS}, leak=leak if peak["device"] == "ram" else None)
+        for peak in document["peaks"]
+        if peak["is_peak"]
+    ]
     tone = _on_nodes if document.get("placement") else lambda peak: _VERDICT_TONE[judge(peak)]
     found = [(peak, tone(peak)) for peak in tops]
     return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
@@ -149,7 +154,9 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         if beyond(document, peak.device)
     )
     warnings = ((text, "warn") for text in document.get("warnings", ()))
-    return (*refused, *said, *((text, "plain") for text in short), *warnings)
+    unknown = ((unknown_sentence(**each), "warn") for each in document.get("unknown", ()))
+    judged = sorted((*said, *unknown), key=lambda line: ("bad", "warn", "good").index(line[1]))
+    return (*refused, *judged, *((text, "plain") for text in short), *warnings)
 
 
 def beyond(document: Mapping[str, Any], device: str) -> int:
@@ -295,9 +302,10 @@ def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:
 def finding_item(finding: Mapping[str, Any]) -> Item:
     """One finding as a line."""
     saves = finding["saves_bytes"]
+    place = f"{finding['location']}: " if ".py:" in (finding["location"] or "") else ""
     return Item(
         lead=finding["code"],
-        text=finding["title"],
+        text=f"{place}{finding['title']}",
         tone=_SEVERITY_TONE[finding["severity"]],
         saves="" if saves is None else "saves nothing" if saves == 0 else f"saves {format_size(saves)}",
         more=(finding["remedy"],) if finding["remedy"] else (),

@@ -12,8 +12,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from rlmem.ledger import Entry, Ledger, merge
+from rlmem.ledger import Entry, Leak, Ledger, merge
 from rlmem.quantity import Quantity
+from rlmem.trace.growth import filling
 from rlmem.trace.stores import kept
 from rlmem.units import MIB
 
@@ -67,9 +68,15 @@ class TracedLedger:
     """Builds the ledger from the agent's facts."""
 
     def __init__(
-        self, facts: Mapping[str, Any], growth: tuple[Growth, ...] = (), *, written: float | None = None
+        self,
+        facts: Mapping[str, Any],
+        growth: tuple[Growth, ...] = (),
+        *,
+        written: float | None = None,
+        leak: Leak | None = None,
+        limit_bytes: int | None = None,
     ) -> None:
-        self.facts, self.growth = facts, growth
+        self.facts, self.growth, self.leak, self.limit_bytes = facts, growth, leak, limit_bytes
         #: The share of a replay buffer's rows that the run comes to; None where it comes to all.
         self.written = written
         self.rehearsal: Mapping[str, Any] = facts.get("rehearsal") or {}
@@ -140,6 +147,10 @@ class TracedLedger:
         taken = sum(entry.nbytes for entry in named if entry.counts and entry.component not in components)
         imports = min(self._import_bytes(), max(0, main - held - taken))
         rest = max(0, main - held - taken - imports)
+        if self.leak is not None and name in ("collect", "update"):
+            leaked = min(self.leak.rise_bytes, rest)
+            yield _leaked(self.leak, leaked, name, self.limit_bytes)
+            rest -= leaked
         settle = self._later_share() if name in ("collect", "update") else 0.0
         # The range of the reading belongs to what is left of it; where nothing is, to the libraries.
         alone = {"whole": main, "settle": settle} if not rest else {"noise": False}
@@ -233,6 +244,11 @@ class TracedLedger:
             capacity = Quantity.of(row["capacity"], "maxlen", f"a {row['kind']} with {row['length']:,} elements now")
             amount = (capacity * each).between(0.9, 1.15, "blocks of the allocator around small objects")
             yield Held(f"containers.{row['kind']}", amount, row["bytes_each"] * row["length"], basis="derived")
+        for row, length in filling(self.facts):
+            each = Quantity.of(row["bytes_each"], "bytes an element adds", f"{MEASURED}, from the newest elements")
+            reached = Quantity.of(length, "elements", f"bound of {row['capacity']:,}, {row['length']:,} now")
+            amount = (reached * each).between(0.9, 1.15, "blocks of the allocator around small objects")
+            yield Held(f"containers.{row['name']}", amount, row["bytes_each"] * row["length"], basis="derived")
 
     def _named_by_line(self, row: Mapping[str, Any], group: str) -> Held:
         """An array of no known owner, by the line that made it."""
@@ -271,6 +287,18 @@ def _partly(row: Mapping[str, Any], whole: Quantity, steps: int) -> Quantity:
 def _array(row: Mapping[str, Any], name: str) -> Quantity:
     shape = " × ".join(str(side) for side in row["shape"]) or "1"
     return Quantity.of(row["nbytes"], name, f"{shape} × {row['dtype']}, a live array")
+
+
+def _leaked(leak: Leak, nbytes: int, phase: str, limit_bytes: int | None) -> Entry:
+    """What a leak had added when the dry run ended; nothing bounds it but the limit."""
+    amount = Quantity.of(
+        nbytes,
+        "what updates left behind",
+        f"{leak.bytes_each:,} B × each {leak.per}, {MEASURED}",
+        low=0,
+        high=max(10 * nbytes, limit_bytes or 0),
+    )
+    return _entry(f"leak.{leak.owner or 'heap'}", phase, amount, "measured")
 
 
 def _measured(

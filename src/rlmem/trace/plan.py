@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
-from rlmem.ledger import Ledger
+from rlmem.findings import Finding
+from rlmem.ledger import Leak, Ledger, Peak
+from rlmem.lint.linter import Linter
+from rlmem.lint.settings import Asked, settings_for
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.quantity import Quantity
@@ -19,9 +24,16 @@ from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend
 from rlmem.trace.gpu import move_to_gpu
+from rlmem.trace.growth import find_leak
 from rlmem.trace.ledger import TracedLedger, is_partly_written
 from rlmem.trace.refused import refused_arguments
+from rlmem.trace.target import Target
 from rlmem.units import format_size
+
+#: Why VRAM is unknown, what could use it, and the rules about leaks.
+_NO_VRAM = "VRAM of a loop of its own is not predicted; 'rlmem measure' reads it on a machine with the GPU"
+_GPU_LIBRARIES = {"torch", "jax", "tensorflow", "cupy"}
+_LEAKS = "MEM6"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,19 +66,63 @@ def traced(planner: Planner, run: DryRun) -> Traced:
             notes = (*notes, *more)
         return _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
     if run.stop is None and "model" not in run.facts and "build" in phases:
-        notes = _loop_notes(run)
-        if planner.budget.vram_bytes or run.facts.get("vram"):
-            notes = (
-                *notes,
-                "VRAM of a loop of its own is not predicted; 'rlmem measure' reads it on a machine with the GPU",
-            )
-        return _judged(planner, spec, TracedLedger(run.facts).ledger(), closed, notes)
+        return _own_loop(planner, run, spec, closed)
     if closed is not None:
         plan = replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
         return Traced(plan=plan, asked=spec, replan=lambda other: planner.plan(other, findings=False))
     if refused := refused_arguments(run):
         raise UsageError(refused)
     raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
+
+
+def _own_loop(planner: Planner, run: DryRun, spec: RunSpec, closed: Plan | None) -> Traced:
+    """A script with a loop of its own: its ledger, whether it grows, and what lint says of it."""
+    budget = planner.budget
+    leak = find_leak(run.facts, budget.ram_bytes)
+    ledger = TracedLedger(run.facts, leak=leak, limit_bytes=budget.ram_bytes).ledger()
+    found = _judged(planner, spec, ledger, closed, _loop_notes(run))
+    plan = found.plan
+    findings = written_findings(run.target)
+    if leak is not None:
+        peaks = (replace(peak, leak=leak) if _grows(peak) else peak for peak in plan.peaks)
+        owner = leak.owner or "?"
+        findings = tuple(sorted(findings, key=lambda each: (owner not in each.title, not each.code.startswith(_LEAKS))))
+        plan = replace(plan, peaks=tuple(peaks), notes=(*_leak_notes(leak), *plan.notes))
+    unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
+    return replace(found, plan=replace(plan, findings=(*plan.findings, *findings), unknown=unknown))
+
+
+def _grows(peak: Peak) -> bool:
+    return peak.device == "ram" and peak.phase in ("collect", "update")
+
+
+def _may_use_gpu(facts: Mapping[str, Any]) -> bool:
+    """Whether the script's libraries could put anything on a GPU."""
+    return bool(facts.get("vram")) or bool(_GPU_LIBRARIES & set(facts.get("versions", {})))
+
+
+def _leak_notes(leak: Leak) -> tuple[str, ...]:
+    seen = f"{format_size(leak.rise_bytes)} were added in the {leak.rounds:,} {leak.per}s that were seen"
+    if not leak.left:
+        return (seen,)
+    need = format_size(round(leak.left * leak.bytes_each))
+    return (f"{seen}; its loop goes on for {leak.left:,.0f} more, which would add {need}",)
+
+
+def written_findings(target: Target) -> tuple[Finding, ...]:
+    """What ``rlmem lint`` says of a target that is a script, with the line of each."""
+    if target.kind != "script":
+        return ()
+    path = Path(target.text)
+    try:
+        settings = settings_for([path], Asked())
+        report = Linter(settings, settings.budget()).lint(path)
+    except RlmemError:
+        return ()
+    return tuple(
+        replace(found.finding, location=f"{path.name}:{found.finding.place.line}" if found.finding.place else None)
+        for found in report.shown
+    )
 
 
 def _with_gpu(ledger: Ledger, run: DryRun, planner: Planner) -> tuple[Ledger, tuple[str, ...]]:
@@ -160,8 +216,8 @@ def _learn_notes(run: DryRun, spec: RunSpec) -> tuple[str, ...]:
 
 
 def _loop_notes(run: DryRun) -> tuple[str, ...]:
-    loop = run.facts.get("loop")
-    if loop:
+    loop = run.facts.get("loop") or {}
+    if loop.get("cycles") or (loop.get("updates") and run.met == "loop"):
         done = f"{loop['cycles']:,} full updates" if loop["cycles"] else f"{loop['updates']:,} optimizer steps"
         first = (
             f"{run.target.name} ran until {done} had happened ({loop['env_steps']:,} environment steps); what its arrays "

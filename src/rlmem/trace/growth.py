@@ -1,0 +1,138 @@
+"""Whether a loop grows for as long as it runs, from the levels and lengths that the agent saw (``rlmem.agent.levels``).
+
+What fills and stops is taken out first: big arrays that were there from the beginning, bounded deques and caches, lists
+whose source compares their length with a number or shortens them. What then still rises steadily to the end, or gets
+longer without a bound, is a leak, if it comes to anything over the length of the run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rlmem.agent.levels import rises
+from rlmem.ledger import Leak
+from rlmem.units import GIB, MIB
+
+#: A loop whose end is not known is thought to take so many steps.
+STEPS = 100_000_000
+#: What a leak comes to until then, at the least: where the end is known, where it is not.
+LEAST_BYTES, LEAST_SHARE, LEAST_ENDLESS = 64 * MIB, 0.1, 8 * GIB
+#: Elements a container has gained, and looks it was seen at, before it is believed.
+LEAST_GAINED, LEAST_LOOKS = 8, 3
+#: Of the rise, what a container must hold to be its owner, and what filling may leave unexplained.
+OWNS, UNEXPLAINED = 0.3, 0.3
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak | None:
+    """The leak a dry run saw, if it saw one."""
+    seen = facts.get("levels")
+    if not seen or len(seen["looks"]) < 2:
+        return None
+    looks, rows = seen["looks"], seen["containers"]
+    first, last = looks[0], looks[-1]
+    rounds = last["rounds"] - first["rounds"]
+    if rounds <= 0:
+        return None
+    endless = [row for row in rows if not row["capacity"] and not row["shortened"]]
+    filling = [row for row in rows if row["capacity"] or row["shortened"]]
+    each, rise = _level(seen["points"], looks, filling)
+    if len(looks) >= LEAST_LOOKS:
+        kept = [row for row in endless if row["grown"] >= LEAST_GAINED and not row["plain"]]
+        each = max(each, sum(map(_bytes, kept)) / rounds)
+    if not each:
+        return None
+    level, steps = seen["points"][-1][2], max(1, last["steps"] - first["steps"])
+    left = rounds_left(looks)
+    if left is None:
+        least = min(LEAST_ENDLESS, limit_bytes or LEAST_ENDLESS)
+        worth = each * STEPS * rounds / steps >= least
+    else:
+        worth = each * (left + rounds) >= max(LEAST_BYTES, LEAST_SHARE * level)
+    if not worth:
+        return None
+    return Leak(
+        bytes_each=max(1, round(each)),
+        per="update" if (facts.get("loop") or {}).get("cycles") else "step",
+        rounds=last["rounds"],
+        rise_bytes=max(0, rise),
+        owner=_owner(endless, each * rounds),
+        left=left,
+    )
+
+
+def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ...]:
+    """Containers with a bound that is read from the source, and how long each will be: full, or as long as the run lets it."""
+    seen = facts.get("levels")
+    if not seen or len(seen["looks"]) < LEAST_LOOKS:
+        return ()
+    looks = seen["looks"]
+    left, rounds = rounds_left(looks), looks[-1]["rounds"] - looks[0]["rounds"]
+    found = []
+    for row in seen["containers"]:
+        if not row["capacity"] or row["kind"] == "deque":
+            continue
+        reached = row["length"] + (math.inf if left is None else row["grown"] * left / rounds)
+        found.append((row, int(min(row["capacity"], max(row["length"], reached)))))
+    return tuple(found)
+
+
+def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple[float, int]:
+    """Bytes a round, and in all, by which the level rises beyond what fills; zeros where it does not."""
+    first, last = looks[0], looks[-1]
+    span = last["rounds"] - first["rounds"]
+    explained = sum(map(_bytes, filling))
+
+    def corrected(point: Sequence[int]) -> tuple[int, int, int]:
+        rounds, steps, level = point
+        share = min(1.0, max(0.0, (rounds - first["rounds"]) / span))
+        return rounds, steps, round(level - explained * share - _arrays(looks, rounds))
+
+    found = rises([corrected(point) for point in points])
+    raw = rises(points)
+    if found is None or raw is None or found[1] < UNEXPLAINED * raw[1]:
+        return 0.0, 0
+    return found[0], points[-1][2] - points[0][2]
+
+
+def _arrays(looks: Rows, rounds: int) -> float:
+    """Bytes written of the big arrays at a round, along a line between two looks."""
+    before = max(
+        (look for look in looks if look["rounds"] <= rounds), key=lambda look: look["rounds"], default=looks[0]
+    )
+    after = min((look for look in looks if look["rounds"] > rounds), key=lambda look: look["rounds"], default=before)
+    width = after["rounds"] - before["rounds"]
+    share = (rounds - before["rounds"]) / width if width else 0.0
+    return float(before["arrays"] + share * (after["arrays"] - before["arrays"]))
+
+
+def _bytes(row: Mapping[str, Any]) -> int:
+    return int(row["bytes_each"] * row["grown"])
+
+
+def _owner(endless: Rows, rise: float) -> str | None:
+    """The container that holds what grew: one of tensors with their graphs, else the one that gained most."""
+    graphs = [row for row in endless if row["graph"]]
+    if graphs:
+        return str(graphs[0]["name"])
+    best = max(endless, key=_bytes, default=None)
+    return str(best["name"]) if best is not None and _bytes(best) >= OWNS * rise else None
+
+
+def rounds_left(looks: Rows) -> float | None:
+    """Rounds until the outermost loop that moves comes to its end; ``None`` where that is not known.
+
+    >>> rounds_left([{"rounds": 1, "progress": [["i", 1, 50]]}, {"rounds": 3, "progress": [["i", 5, 50]]}])
+    22.5
+    """
+    first, last = looks[0], looks[-1]
+    rounds = last["rounds"] - first["rounds"]
+    if rounds <= 0:
+        return None
+    for before, after in zip(first["progress"], last["progress"], strict=False):
+        if before[0] == after[0] and before[2] == after[2] and after[1] > before[1]:
+            return float(max(0.0, (after[2] - after[1]) * rounds / (after[1] - before[1])))
+    return None

@@ -1,0 +1,243 @@
+"""Loops that leak and loops that only seem to: what a dry run says of each, with real environments and real updates."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import pytest
+
+from rlmem.cli import run as cli
+
+pytestmark = pytest.mark.truth
+
+HEAD = """
+import collections, copy, ctypes, functools, random
+import gymnasium as gym, numpy as np, torch
+from torch import nn
+env = gym.make("CartPole-v1")
+net = nn.Sequential(nn.Linear(4, 64), nn.Tanh(), nn.Linear(64, 2))
+opt = torch.optim.Adam(net.parameters())
+"""
+#: An update every step, and one every 256 steps.
+OFF_POLICY = """
+o, _ = env.reset(seed=0)
+for step in range(STEPS):
+    a = env.action_space.sample()
+    n, r, d, t, info = env.step(a)
+STEP
+    x = torch.as_tensor(np.random.randn(32, 4).astype(np.float32))
+    loss = net(x).pow(2).mean()
+    opt.zero_grad(); loss.backward(); opt.step()
+UPDATE
+    o = n
+    if d or t:
+EPISODE
+        o, _ = env.reset()
+"""
+ON_POLICY = """
+o, _ = env.reset(seed=0)
+for update in range(STEPS):
+    obs, rews = [], []
+    for t in range(256):
+        obs.append(o)
+        o, r, d, t, info = env.step(env.action_space.sample())
+        rews.append(r)
+STEP
+        if d or t:
+            o, _ = env.reset()
+    X = torch.as_tensor(np.array(obs))
+    for epoch in range(4):
+        loss = net(X).pow(2).mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+UPDATE
+"""
+
+
+def dqn(
+    setup: str = "", step: str = "pass", update: str = "pass", episode: str = "pass", steps: int = 1_000_000
+) -> str:
+    return HEAD + dedent(setup) + _filled(OFF_POLICY, steps, step=(step, 4), update=(update, 4), episode=(episode, 8))
+
+
+def ppo(setup: str = "", step: str = "pass", update: str = "pass", updates: int = 100_000) -> str:
+    return HEAD + dedent(setup) + _filled(ON_POLICY, updates, step=(step, 8), update=(update, 4))
+
+
+def _filled(text: str, steps: int, **parts: tuple[str, int]) -> str:
+    for name, (code, spaces) in parts.items():
+        text = text.replace(f"\n{name.upper()}\n", "\n" + indent(dedent(code), " " * spaces) + "\n")
+    return text.replace("STEPS", str(steps))
+
+
+KEEPS = """
+class Keeps(gym.Wrapper):
+    def __init__(self, env):
+        super().__init__(env)
+        self.history = []
+    def step(self, action):
+        out = self.env.step(action)
+        self.history.append(np.repeat(out[0], 64))
+        return out
+env = Keeps(env)
+"""
+WORKERS = """
+import gymnasium as gym, numpy as np, torch
+from gymnasium.vector import AsyncVectorEnv
+class Keeps(gym.Wrapper):
+    history = []
+    def step(self, action):
+        self.history.append(np.ones(4096, np.float32))
+        return self.env.step(action)
+if __name__ == "__main__":
+    envs = AsyncVectorEnv([lambda: Keeps(gym.make("CartPole-v1"))] * 2, context="fork")
+    envs.reset(seed=0)
+    net = torch.nn.Linear(4, 2)
+    opt = torch.optim.SGD(net.parameters(), lr=1e-3)
+    for update in range(100_000):
+        xs = np.stack([envs.step(envs.action_space.sample())[0] for _ in range(32)])
+        loss = net(torch.as_tensor(xs)).pow(2).mean()
+        opt.zero_grad(); loss.backward(); opt.step()
+"""
+RING = """
+class Buffer:
+    def __init__(self, size):
+        self.storage, self.max_size, self.ptr = [], size, 0
+    def add(self, item):
+        if len(self.storage) == self.max_size:
+            self.storage[int(self.ptr)] = item
+            self.ptr = (self.ptr + 1) % self.max_size
+        else:
+            self.storage.append(item)
+buffer = Buffer(1e5)
+"""
+#: Scripts, and who holds what grows; ``None`` where no Python object does.
+LEAKS: dict[str, tuple[str, str | None]] = {
+    "graphs": (ppo("losses = []", update="losses.append(net(X.repeat(8, 1)).sum())"), "losses"),
+    "transitions": (dqn("memory = []", "memory.append((o, a, r, n, d))"), "memory"),
+    "native": (
+        dqn(
+            "libc = ctypes.CDLL(None)\nlibc.malloc.restype = ctypes.c_void_p\nlibc.memset.argtypes = "
+            "[ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t]",
+            "libc.memset(libc.malloc(16384), 1, 16384)",
+        ),
+        None,
+    ),
+    "graph-in-a-sum": (dqn("total = 0.0", update="total = total + net(x).sum()"), None),
+    "infos": (dqn("infos = []", "infos.append({'obs': n.copy(), 'reward': r, 'step': step})"), "infos"),
+    "wrapper": (dqn(KEEPS), "Keeps.history"),
+    "strings": (dqn("log = []", "log.append(f'step {step}: obs {o} action {a} reward {r} done {d}')"), "log"),
+    "dictionary": (dqn("seen = {}", "seen[step] = n.copy()"), "seen"),
+    "cache": (
+        dqn("@functools.lru_cache(None)\ndef features(k):\n    return np.full(200, k)", "features(step)"),
+        "features's lru_cache",
+    ),
+    "fast": (ppo("kept = []", update="kept.append(np.ones((1000, 2000), np.float32))"), "kept"),
+    "episodes": (
+        dqn(
+            "kept, current = [], []",
+            "current.append(np.concatenate([n] * 20))",
+            episode="kept.append(np.array(current)); current = []",
+        ),
+        "kept",
+    ),
+    "hook": (
+        dqn(
+            "class M: pass\nm = M()\nm.acts = []\nnet[1].register_forward_hook(lambda l, i, o: m.acts.append(o.detach()))"
+        ),
+        "M.acts",
+    ),
+    "models": (
+        ppo("pool = []", update="pool.append([p.detach().flatten().repeat(50) for p in net.parameters()])"),
+        "pool",
+    ),
+    "workers": (WORKERS, None),
+}
+FINE: dict[str, str] = {
+    "list-with-a-bound": dqn(RING, "buffer.add((o, n, a, r, d))"),
+    "array-that-fills": dqn("buf = np.zeros((500_000, 4, 42, 42), np.uint8)", "buf[step % len(buf)] = 1"),
+    "statistics": dqn(
+        "returns, lengths, losses = [], [], []\nret = 0.0",
+        "ret += r",
+        "losses.append(loss.item())",
+        "returns.append(ret); lengths.append(step); ret = 0.0",
+    ),
+    "nothing": dqn(),
+    "rollouts": ppo(),
+    "deque": dqn("memory = collections.deque(maxlen=200_000)", "memory.append((o, a, r, n, d))"),
+    "length-compared": dqn(
+        "memory, CAP = [], 100_000",
+        "if len(memory) < CAP:\n    memory.append((o, a, r, n, d))\nelse:\n    memory[step % CAP] = (o, a, r, n, d)",
+    ),
+    "oldest-removed": dqn("memory = []", "memory.append((o, a, r, n, d))\nif len(memory) > 50_000:\n    memory.pop(0)"),
+    "tensor-that-fills": dqn("buf = torch.zeros(500_000, 7056, dtype=torch.uint8)", "buf[step % len(buf)] = 1"),
+    "bounded-cache": dqn("@functools.lru_cache(20_000)\ndef f(k):\n    return np.full(200, k)", "f(step)"),
+    "episode-freed": dqn(
+        "current = []", "current.append(np.repeat(n, 2000))", episode="batch = np.array(current); current = []"
+    ),
+    "ring-in-a-dictionary": dqn("store, SIZE = {}, 30_000", "store[step % SIZE] = (o, n, a)"),
+    "episode-statistics": dqn("env = gym.wrappers.RecordEpisodeStatistics(env)"),
+    "cache-that-warms-up": dqn("cache = {}", "k = step % 500\nif k not in cache:\n    cache[k] = np.ones(2000)"),
+    "batches-of-all-sizes": dqn(update="net(torch.randn(random.randint(1, 4000), 4)).sum().item()"),
+    "short-run": dqn("data = []", "data.append((n, r))", steps=20_000),
+    "target-network": dqn("target = copy.deepcopy(net)", update="target.load_state_dict(net.state_dict())"),
+}
+SHORT = {"graphs", "transitions", "native", "list-with-a-bound", "array-that-fills", "statistics"}
+
+
+def _cases(names: Any) -> list[Any]:
+    return [pytest.param(name, marks=() if name in SHORT else pytest.mark.long) for name in names]
+
+
+def plan(folder: Path, text: str, capsys: pytest.CaptureFixture[str], *options: str) -> tuple[int, dict[str, Any]]:
+    path = folder / "train.py"
+    path.write_text(text, encoding="utf-8")
+    code = cli(["plan", str(path), "--python", sys.executable, "--json", "--ram", "16GB", "--cap", "3GB", *options])
+    captured = capsys.readouterr()
+    assert captured.out, captured.err
+    return code, json.loads(captured.out)
+
+
+@pytest.mark.parametrize("name", _cases(LEAKS))
+def test_a_leak_has_no_peak(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text, owner = LEAKS[name]
+    code, document = plan(tmp_path, text, capsys)
+    assert code == 5, document["summary"]
+    assert document["verdict"] == "grows"
+    assert document["growth"]["owner"] == owner
+    assert re.search(
+        r"RAM grows .* an update.*: no peak can be said; at this rate 16.0 GB are full", document["summary"][0]
+    )
+
+
+@pytest.mark.parametrize("name", _cases(FINE))
+def test_what_settles_or_fills_is_no_leak(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, document = plan(tmp_path, FINE[name], capsys)
+    assert code == 0, document["summary"]
+    assert document["growth"] is None
+
+
+def test_the_cause_of_a_leak_stands_beside_it_and_plans_agree(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = ppo("losses = []", update="loss = net(X.repeat(8, 1)).pow(2).mean()\nlosses.append(loss)")
+    found = [plan(tmp_path, text, capsys)[1] for _ in range(2)]
+    line = next(number for number, code in enumerate(text.splitlines(), 1) if "losses.append" in code)
+    assert f"train.py:{line}" in [
+        finding["location"] for finding in found[0]["findings"] if finding["code"] == "MEM601"
+    ]
+    tops = [next(peak for peak in each["peaks"] if peak["is_peak"]) for each in found]
+    assert max(top["low_bytes"] for top in tops) <= min(top["high_bytes"] for top in tops), "ranges overlap"
+    rates = [each["growth"]["bytes_each"] for each in found]
+    assert min(rates) > 0.5 * max(rates)
+
+
+def test_a_list_with_a_bound_is_planned_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, document = plan(tmp_path, dqn(RING, "buffer.add((o.copy(), n.copy(), a, r, d))"), capsys)
+    held = [entry for entry in document["entries"] if entry["component"] == "containers.Buffer.storage"]
+    # Two arrays of 4 floats, an action, a tuple: measured at 441 B an element in a list of 100,000.
+    assert held[-1]["nbytes"] == pytest.approx(100_000 * 441, rel=0.15)
