@@ -167,7 +167,7 @@ def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within
     if "rlmem" in text:
         pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
         # Compiled before, not by the dry run alone: LLVM at work takes 70 MB more than what it leaves in the cache.
-        subprocess.run([sys.executable, "-c", "from rlmem.sb3 import CompactReplayBuffer"], check=True)
+        subprocess.run([sys.executable, "-c", "import rlmem.buffers.store, rlmem.buffers.priorities"], check=True)
     point = measure_point(script(tmp_path, text), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120))
     assert point.status == "ok", point.note
     assert point.predicted is not None

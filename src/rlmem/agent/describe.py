@@ -20,6 +20,30 @@ SETTINGS = (
     "sub_sampling_factor",
     "policy_delay",
 )
+#: Arguments that name the class of a buffer.
+STORES = ("replay_buffer_class", "rollout_buffer_class")
+#: Wrappers that stack frames, and the attribute that says how many.
+STACKERS = {"VecFrameStack": "stacked_obs.n_stack", "FrameStackObservation": "stack_size", "FrameStack": "num_stack"}
+#: Wrappers that leave a stack a stack.
+NEUTRAL = (
+    "VecTransposeImage",
+    "VecMonitor",
+    "VecNormalize",
+    "VecCheckNan",
+    "VecVideoRecorder",
+    "Monitor",
+    "RecordEpisodeStatistics",
+    "RecordVideo",
+    "TimeLimit",
+    "OrderEnforcing",
+    "PassiveEnvChecker",
+    "ClipReward",
+    "ClipRewardEnv",
+    "TransformReward",
+    "NormalizeReward",
+    "ClipAction",
+    "RescaleAction",
+)
 #: Arrays smaller than this in a buffer are scalars and positions.
 LEAST = 64
 
@@ -33,6 +57,8 @@ def describe_request(model, bound):
         "policy": policy if isinstance(policy, str) else getattr(policy, "__name__", str(policy)),
         "policy_kwargs": plain(bound.get("policy_kwargs") or {}),
         "device": str(bound.get("device", "auto")),
+        "given": {name: bound[name] for name in SETTINGS if isinstance(bound.get(name), (bool, int))},
+        "stores": [bound[name].__name__ for name in STORES if isinstance(bound.get(name), type)],
     }
     spec = env if not isinstance(env, str) else None
     if spec is not None and hasattr(spec, "observation_space"):
@@ -40,6 +66,7 @@ def describe_request(model, bound):
         facts["action"] = space(spec.action_space)
         facts["n_envs"] = getattr(spec, "num_envs", 1)
         facts["env"] = chain(spec)
+        facts["stacks"] = stacks(spec)
     return facts
 
 
@@ -76,6 +103,7 @@ def describe_model(model, asked, device):
         "optimizers": sorted({type(item).__name__ for item in optimizers(model)}),
         "buffers": buffers,
         "env": chain(getattr(model, "env", None)),
+        "stacks": stacks(getattr(model, "env", None)),
         "device": str(getattr(model, "device", "cpu")),
         "learner_device": device,
         "total_timesteps": asked.get("total_timesteps"),
@@ -225,6 +253,35 @@ def chain(env):
         names.append(type(env).__name__)
         env = getattr(env, "venv", None)
     return names
+
+
+def stacks(env):
+    """Frames in the stack that a wrapper makes of every observation, by key ("" for all); empty where none is known.
+
+    A wrapper around it that is not known may make something else of a stack.
+    """
+    while env is not None:
+        name = type(env).__name__
+        frames = _frames(env)
+        if frames is not None:
+            return {"": frames}
+        if name == "DummyVecEnv" and getattr(env, "envs", None):
+            env = env.envs[0]
+        elif name in NEUTRAL:
+            env = getattr(env, "venv", None) or getattr(env, "env", None)
+        else:
+            return {}
+    return {}
+
+
+def _frames(env):
+    """The depth of a stack, of wrappers of Stable-Baselines3 and Gymnasium and what is derived from them."""
+    for cls in type(env).__mro__:
+        if cls.__name__ in STACKERS and cls.__module__.split(".")[0] in ("stable_baselines3", "gymnasium", "gym"):
+            holder, _, name = STACKERS[cls.__name__].rpartition(".")
+            frames = getattr(getattr(env, holder, None) if holder else env, name, None)
+            return int(frames) if isinstance(frames, int) and frames > 1 else None
+    return None
 
 
 def callbacks(callback):

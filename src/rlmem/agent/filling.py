@@ -4,19 +4,20 @@ from .arrays import span, touch
 from .describe import arrays_of
 
 
-def fill(buffer):
-    """Write a replay buffer full of the transitions it has, without keeping anything else."""
-    rows = getattr(buffer, "pos", 0)
-    if hasattr(buffer, "ep_length") or not rows:
+def fill(buffer, rows):
+    """Write so many rows of a replay buffer with the transitions it has, without keeping anything else."""
+    held = getattr(buffer, "pos", 0)
+    if hasattr(buffer, "ep_length") or not held:
         for row in arrays_of(buffer):
-            touch(row["address"], row["nbytes"])
+            touch(row["address"], row["nbytes"] * rows // buffer.buffer_size)
         return
     for value in _arrays(buffer):
         if value.shape and value.shape[0] == buffer.buffer_size:
-            tile(value, rows)
+            tile(value[:rows], held)
         else:
             touch(*span(value))
-    buffer.pos, buffer.full = 0, True
+    buffer.full = rows == buffer.buffer_size
+    buffer.pos = 0 if buffer.full else rows
 
 
 def extend(buffer, steps):

@@ -80,17 +80,24 @@ class OffPolicy:
                 if stores.is_compact(replay_buffer):
                     self.fill_compact(replay_buffer)
                 else:
-                    fill(replay_buffer)
+                    fill(replay_buffer, self.rows(replay_buffer))
                 self.run.state.phase("collect")
         return result
 
+    def rows(self, buffer):
+        """Rows that the run comes to: all, unless the steps it asks for are known to be all there will be."""
+        steps = self.run.asked.get("total_timesteps")
+        if not self.run.state.job.get("whole_run") or not isinstance(steps, int):
+            return buffer.buffer_size
+        return max(buffer.pos, min(buffer.buffer_size, -(-steps // buffer.n_envs)))
+
     def fill_compact(self, buffer):
         """Real steps first, for as long as they take a fifth of the time; then their rows again and again."""
-        run = self.run
+        run, rows = self.run, self.rows(buffer)
         until = 0.8 * run.time_left()
-        while not buffer.full and buffer.pos < REAL and run.time_left() > until:
+        while not buffer.full and buffer.pos < min(REAL, rows) and run.time_left() > until:
             self.more(TINY)
-        if not stores.fill(buffer, lambda: run.time_left() - 5.0):
+        if not stores.fill(buffer, rows, lambda: run.time_left() - 5.0):
             share = 100.0 * buffer.pos / buffer.buffer_size
             run.state.note("there was time to fill %.0f %% of the replay buffer" % share)
 

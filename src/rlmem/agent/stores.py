@@ -64,8 +64,8 @@ def row_bytes(buffer):
     return sum(int(column.layout.obs_bytes) for column in store.columns.values()) * int(store.n_envs)
 
 
-def fill(buffer, left):
-    """Add the rows a replay buffer has again and again until it is full, or until no seconds are left.
+def fill(buffer, rows, left):
+    """Add the rows a replay buffer has again and again until it has so many, or until no seconds are left.
 
     Rows are read back one at a time: nothing else grows. Where they begin again, an observation does not follow, which
     costs one unit more, as an episode's end does.
@@ -74,13 +74,13 @@ def fill(buffer, left):
 
     count, envs = buffer.pos, numpy.arange(buffer.n_envs)
     row = 0
-    while not buffer.full and left() > 0:
+    while not buffer.full and buffer.pos < rows and left() > 0:
         place = numpy.full(buffer.n_envs, row)
         now, then = (read(view, place, envs) for view in (buffer.observations, buffer.next_observations))
         infos = [{"TimeLimit.truncated": bool(cut)} for cut in buffer.timeouts[row]]
         buffer.add(now, then, buffer.actions[row].copy(), buffer.rewards[row], buffer.dones[row], infos)
         row = (row + 1) % max(count, 1)
-    return buffer.full
+    return buffer.full or buffer.pos >= rows
 
 
 def refill(buffer, calls, steps):

@@ -45,6 +45,7 @@ MODEL = (
     "optimizers",
     "n_envs",
     "env",
+    "stacks",
     "device",
     "learner_device",
     "total_timesteps",

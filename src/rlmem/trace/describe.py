@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlmem.errors import RlmemError
-from rlmem.rules.lengths import learns_once
-from rlmem.scripts import read_script
+from rlmem.frameworks.sb3.compact import ONLY
 from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.dryrun import DryRun
+from rlmem.trace.length import is_whole_run
 
 #: Class names of Stable-Baselines3 and sb3-contrib and the algorithms of run files; a subclass is found by its bases.
 ALGORITHMS = {
@@ -27,6 +27,7 @@ ALGORITHMS = {
     "RecurrentPPO": "recurrent_ppo",
     "MaskablePPO": "maskable_ppo",
 }
+_ON_POLICY = ("ppo", "a2c", "trpo", "recurrent_ppo", "maskable_ppo")
 _OPTIMIZERS = {"Adam": "adam", "AdamW": "adamw", "RMSprop": "rmsprop", "RMSpropTFLike": "rmsprop", "SGD": "sgd"}
 _SETTINGS = ("n_steps", "batch_size", "n_epochs", "buffer_size", "gradient_steps", "learning_starts")
 _POLICY = {
@@ -43,18 +44,11 @@ _POLICY = {
 
 def describe(run: DryRun) -> RunSpec:
     """The run description; only a name when no framework was met."""
-    spec = from_facts(run.target.name, run.facts if is_whole_run(run) else _without_length(run.facts))
-    return spec.having(_fitting(sizing.found_in(run.facts)), sizing.origin(run.facts))
-
-
-def is_whole_run(run: DryRun) -> bool:
-    """Whether the steps that the first ``learn()`` was asked for are all there will be, as far as the script tells."""
-    if run.target.kind != "script":
-        return run.target.kind == "zoo"  # rl_zoo3 learns once; whoever calls a factory learns as long as they like
-    try:
-        return learns_once(read_script(run.target.text))
-    except (RlmemError, OSError):
-        return False
+    spec = from_facts(run.target.name, run.facts if is_whole_run(run.target) else _without_length(run.facts))
+    found = sizing.found_in(run.facts)
+    if (run.facts.get("sized") or {}).get("auto"):  # the data itself says more than the wrappers
+        spec = spec.having({"stacked": None}, "")
+    return spec.having(_fitting(found), sizing.origin(run.facts))
 
 
 def _without_length(facts: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,7 +81,7 @@ def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
-    settings, policy = model.get("settings", {}), model.get("policy_kwargs", {})
+    settings, policy = model.get("settings") or model.get("given", {}), model.get("policy_kwargs", {})
     bases = model.get("bases", [model["algorithm"]])
     algorithm = next((ALGORITHMS[name] for name in bases if name in ALGORITHMS), None)
     version = facts.get("versions", {}).get("stable_baselines3")
@@ -109,12 +103,18 @@ def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any
     optimizers = [_OPTIMIZERS[name] for name in model.get("optimizers", ()) if name in _OPTIMIZERS]
     values["optimizer"] = optimizers[0] if optimizers else None
     values |= {path: _plain_arch(policy[name]) for name, path in _POLICY.items() if name in policy}
+    replay = model.get("buffers", {}).get("replay_buffer", {})
+    if algorithm and algorithm not in _ON_POLICY:
+        if not replay and (model.get("given", {}).get("n_steps") or 1) > 1:
+            values["replay.kind"] = "n-step"
+        values["n_steps"] = None  # SB3 gives every off-policy model one, and it decides nothing about a buffer's size
+    values["stacked"] = _stacked(model)
+    if any(name.startswith("Compact") for name in model.get("stores", ())):
+        values["storage"] = "compact"
     chain = model.get("env", [])
     values["vec_env"] = "subproc" if "SubprocVecEnv" in chain else "dummy"
     values["vec_normalize"] = "VecNormalize" in chain
-    replay = model.get("buffers", {}).get("replay_buffer", {})
     if replay:
-        values["n_steps"] = None  # SB3 gives every off-policy model one, and never uses it
         values["optimize_memory_usage"] = bool(settings.get("optimize_memory_usage"))
         names = {row["name"] for row in replay["arrays"]}
         values["handle_timeout_termination"] = "timeouts" in names
@@ -122,6 +122,15 @@ def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any
         values["replay.kind"] = kinds.get(replay["class"], "plain")
     stores = [buffer["store"] for buffer in model.get("buffers", {}).values() if "store" in buffer]
     return values | (_compact(stores[0], values.get("replay.kind")) if stores else {})
+
+
+def _stacked(model: Mapping[str, Any]) -> dict[str, int] | None:
+    """Frames of the stacks in a model's observations by key, where a wrapper that stacks was met."""
+    frames, observation = model.get("stacks", {}).get(""), model.get("observation") or {}
+    if not frames:
+        return None
+    spaces = observation.get("spaces", {ONLY: observation})
+    return {key: frames for key, space in spaces.items() if space.get("type") == "box"} or None
 
 
 def _compact(store: Mapping[str, Any], kind: str | None) -> dict[str, Any]:

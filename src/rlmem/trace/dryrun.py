@@ -14,6 +14,7 @@ from typing import Any
 from rlmem import agent
 from rlmem.errors import AnalysisError
 from rlmem.runner.child import Outcome, run_child
+from rlmem.trace.length import is_whole_run
 from rlmem.trace.sizing import size_sample
 from rlmem.trace.target import Target
 from rlmem.trace.undo import undo
@@ -89,6 +90,7 @@ def dry_run(
             "workers": WORKERS if mode == "trace" else None,
             "changes": dict(changes or {}),
             "updates": updates,
+            "whole_run": is_whole_run(target),
             "device": device,
         }
         path = folder / "job.json"
