@@ -16,7 +16,7 @@ from rlmem.units import format_count, format_size
 VERDICTS = ("fits", "tight", "does-not-fit", "unknown", "grows")
 _WORST_FIRST = ("does-not-fit", "grows", "unknown", "tight", "fits")
 #: Exit codes of verdicts; ``unknown`` has its own only where a limit was asked about.
-DOES_NOT_FIT, UNKNOWN, GROWS = 1, 4, 5
+EXIT_CODES = {"does-not-fit": 1, "unknown": 4, "grows": 5}
 #: Less than this share of the limit left over is called tight even when the upper bound fits: other processes,
 #: a browser, a growing log. Users of the reference runs kept "20 % safety" and still died; 5 % is only the last call.
 TIGHT_SHARE = 0.05
@@ -106,11 +106,9 @@ class Plan:
     def exit_code(self) -> int:
         """1 when the run does not fit, or when a finding says that it will not work as described; 5 and 4 for no answer."""
         broken = any(finding.severity == "error" for finding in self.findings)
-        if self.verdict == "does-not-fit" or broken:
-            return DOES_NOT_FIT
-        if self.verdict == "grows":
-            return GROWS
-        return UNKNOWN if self.unknown else 0
+        if broken:
+            return 1
+        return 0 if self.verdict == "unknown" and not self.unknown else EXIT_CODES.get(self.verdict, 0)
 
 
 def judge(peak: Peak) -> str:

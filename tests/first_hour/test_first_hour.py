@@ -101,7 +101,6 @@ def test_ppo_with_two_cameras_in_workers_peaks_where_its_plan_says(folder: Path)
     assert {"rollout.observations[front]", "rollout.observations[wrist]"} <= rows
 
 
-@pytest.mark.xfail(strict=True, reason="growth from update to update has no verdict yet")
 def test_a_ppo_loop_that_keeps_its_losses_grows(folder: Path) -> None:
     document, code = planned(folder, "ppo_leak.py")
     assert (document["verdict"], code) == ("grows", 5)

@@ -193,7 +193,10 @@ def compact_stores(state):
 def vram(state):
     """What torch's allocator and the driver say, when the target used a GPU."""
     torch = sys.modules.get("torch")
-    if torch is None or not torch.cuda.is_available() or not torch.cuda.is_initialized():
+    if torch is None or not torch.cuda.is_available():
+        return
+    if not torch.cuda.is_initialized():
+        state.facts["gpu_unused"] = True
         return
     free, total = torch.cuda.mem_get_info()
     state.facts["vram"] = {

@@ -78,8 +78,7 @@ def command(
         command = ["rlmem", *sys.argv[1:]]
         emit_html(report_document(subject, target=target, command=command), html, redact=redact)
     emit(render_view(document, assessment_view, wanted, output), output)
-    broken = any(finding["severity"] == "error" for finding in document["plan"]["findings"])
-    return 1 if document["plan"]["verdict"] == "does-not-fit" or broken else 0
+    return subject.plan.exit_code
 
 
 def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 #: Seconds a measurement of ``--verify`` may take.
 VERIFY_S = 900.0
 
+#: Of answers that are no fit.
+_EXIT_CODES = {"no": 1, "unknown": 4, "grows": 5}
+
 
 @click.command("fit")
 @click.argument("target")
@@ -86,7 +89,8 @@ def command(
       rlmem fit train.py --ram 16GB --diff | git apply
       rlmem fit zoo:dqn/PongNoFrameskip-v4 --ram 8GB --json
 
-    Exits 0 when the run fits, as it is or with the steps shown; 1 when nothing makes it fit, or when --verify saw it fail.
+    Exits 0 when the run fits, as it is or with the steps shown; 1 when nothing makes it fit, or when --verify saw it fail; 4 when
+    there is a limit and no figure to hold against it (VRAM of a loop of its own); 5 when the run leaks.
     """
     from rlmem.report.fit import fit_document
     from rlmem.report.fit_view import render_fit
@@ -118,7 +122,7 @@ def command(
         _emit_diff(fitted, output)
     else:
         emit(render_fit(document, wanted, output), output)
-    return 1 if fitted.fit.status == "no" or failed else 0
+    return 1 if failed else _EXIT_CODES.get(fitted.fit.status, 0)
 
 
 def _emit_diff(fitted: Fitted, output: Path | None) -> None:
@@ -128,7 +132,12 @@ def _emit_diff(fitted: Fitted, output: Path | None) -> None:
     for text in fitted.written.by_hand:
         print(f"rlmem: by hand: {text}", file=sys.stderr)
     if not fitted.fit.end.steps:
-        why = "it fits as it is" if fitted.fit.status == "already" else "no step that is allowed helps"
+        whys = {
+            "already": "it fits as it is",
+            "grows": "it leaks, and no setting makes a leak fit",
+            "unknown": "RAM fits as it is",
+        }
+        why = whys.get(fitted.fit.status, "no step that is allowed helps")
         print(f"rlmem: no diff: {why}", file=sys.stderr)
 
 

@@ -10,6 +10,7 @@ import click
 
 from rlmem.cli.common import F, constants_for, read_share
 from rlmem.errors import RlmemError, UsageError
+from rlmem.plan import EXIT_CODES
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
@@ -135,9 +136,10 @@ def _on_nodes(plan: Plan, trials: int) -> Iterator[Finding]:
 def judged_by_nodes(document: dict[str, Any], placement: dict[str, Any]) -> int:
     """A plan's document with its placement, which decides whether it fits; the exit code."""
     document["placement"] = placement
-    document["verdict"] = "fits" if placement["trials"] else "does-not-fit"
     broken = any(each["severity"] == "error" and each["code"] != DOES_NOT_FIT for each in document["findings"])
-    return int(broken or not placement["trials"])
+    verdict = "grows" if document["growth"] else "unknown" if document["unknown"] else "fits"
+    document["verdict"] = verdict if placement["trials"] or verdict == "grows" else "does-not-fit"
+    return 1 if broken else EXIT_CODES.get(document["verdict"], 0)
 
 
 def shown_node(packing: Packing) -> NodeGroup:

@@ -152,7 +152,8 @@ class Fit:
     start: State
     #: The chosen steps; none when the run fits already, or when nothing helps.
     end: State
-    #: ``already`` (nothing to do), ``fits`` (with its upper bound), ``expected`` (only as expected) or ``no``.
+    #: ``already`` (nothing to do), ``fits`` (with its upper bound), ``expected`` (only as expected), ``no``, ``unknown``
+    #: (a limit with no figure to hold against it) or ``grows`` (a leak, which no step makes fit).
     status: str
     alone: tuple[Alone, ...] = ()
     #: The run with every step that leaves learning alone; ``None`` when it fits as it is.

@@ -13,7 +13,13 @@ from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_size
 
 CAPACITY_SCHEMA = "rlmem.capacity/1"
-_MARKS = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
+_MARKS = {
+    "fits": "fits",
+    "tight": "tight",
+    "does-not-fit": "does not fit",
+    "unknown": "no limit known",
+    "grows": "grows",
+}
 
 
 def capacity_document(subjects: Sequence[Subject], path: str, values: Sequence[int]) -> dict[str, Any]:

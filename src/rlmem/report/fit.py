@@ -17,7 +17,7 @@ from rlmem.trace.verifying import Verified
 from rlmem.version import __version__
 
 FIT_SCHEMA = "rlmem.fit/1"
-STATUSES = ("already", "fits", "expected", "no")
+STATUSES = ("already", "fits", "expected", "no", "unknown", "grows")
 
 
 def fit_document(
@@ -112,7 +112,7 @@ def _rounded(value: float | None) -> float | None:
 
 def _machines(fit: Fit) -> dict[str, Any]:
     """The smallest machines of the catalogue: for the run as it is, and with every step that leaves learning alone."""
-    if fit.status == "already":
+    if fit.status in ("already", "unknown", "grows"):
         return {}
     found = {"as_it_is": _machine(would_do(fit.start.plan))}
     if fit.mild is not None and fit.mild.steps:

@@ -12,7 +12,7 @@ from rlmem.report.render import render_view
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size
 
-_TONE = {"already": "good", "fits": "good", "expected": "warn", "no": "bad"}
+_TONE = {"already": "good", "fits": "good", "expected": "warn", "no": "bad", "unknown": "warn", "grows": "bad"}
 _KIND_TONE = {"lossless": "good", "speed": "warn", "learning": "bad"}
 #: Longer values (spaces, layer lists) are cut in the table; the JSON has them whole.
 _LONGEST = 40
@@ -53,12 +53,18 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     before = [(text, "plain") for text in document["before"]["summary"]]
     if status == "already":
         return (("it fits as it is: nothing to change", "good"), *before)
+    if status == "grows":
+        return (
+            ("no setting makes a leak fit: mend it first ('rlmem plan' shows what lint says of it)", "bad"),
+            *before,
+        )
     kinds = [kind for kind in KINDS if any(step["kind"] == kind for step in steps)]
     count = f"{len(steps)} step{'s' if len(steps) != 1 else ''} ({', '.join(kinds)})" if steps else "no step"
     left = ", ".join(f"{format_size(size)} {device.upper()}" for device, size in document["left_over"].items())
     first = {
         "fits": f"fits with {count}",
         "expected": f"fits as expected with {count}, and its upper bound is {left} over the limit",
+        "unknown": f"whether it fits is unknown{f', also with {count}' if steps else ''}",
         "no": f"does not fit: with {count}, the closest, it still needs {left} more than there is",
     }[status]
     if not steps and status == "no":

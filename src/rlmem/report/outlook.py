@@ -66,7 +66,13 @@ def capacity_words(found: Mapping[str, Any], machine: str) -> str:
 
 def capacity_table(found: Mapping[str, Any], machine: str) -> Table:
     """A row for each value that was planned."""
-    marks = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
+    marks = {
+        "fits": "fits",
+        "tight": "tight",
+        "does-not-fit": "does not fit",
+        "unknown": "no limit known",
+        "grows": "grows",
+    }
     rows = tuple(
         (
             format_count(row["value"]) + (" (this run)" if row["value"] == found["now"] else ""),

@@ -143,10 +143,13 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """One sentence per device, and first what would stop the run."""
     broken = [f for f in document["findings"] if f["severity"] == "error" and f["code"] != DOES_NOT_FIT]
     refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
+    unknown = tuple((unknown_sentence(**each), "warn") for each in document.get("unknown", ()))
     if placement := document.get("placement"):  # the nodes are the limit
         from rlmem.report.placement_view import placement_verdict
 
-        return (*refused, *placement_verdict(placement), *((line, "plain") for line in _peaks(document)))
+        leaks = tuple((f"RAM {sentence(peak)}", "bad") for peak, _ in worst_first(document) if peak.leak is not None)
+        fits = () if leaks else placement_verdict(placement)
+        return (*refused, *leaks, *unknown, *fits, *((line, "plain") for line in _peaks(document)))
     said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
     short = (
         short_run(document["target"]["spec"], peak, beyond(document, peak.device))
@@ -154,7 +157,6 @@ def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         if beyond(document, peak.device)
     )
     warnings = ((text, "warn") for text in document.get("warnings", ()))
-    unknown = ((unknown_sentence(**each), "warn") for each in document.get("unknown", ()))
     judged = sorted((*said, *unknown), key=lambda line: ("bad", "warn", "good").index(line[1]))
     return (*refused, *judged, *((text, "plain") for text in short), *warnings)
 

@@ -22,6 +22,8 @@ _STATUS_TONE = {
     "fits": "good",
     "tight": "warn",
     "does-not-fit": "bad",
+    "grows": "bad",
+    "unknown": "warn",
     "oom": "bad",
     "failed": "bad",
     "killed": "bad",

@@ -23,7 +23,14 @@ from rlmem.trace.target import Target
 
 
 def fit_target(job: Job, wishes: Wishes) -> Fitted:
-    """The smallest change that makes a target fit, and its text."""
+    """The smallest change that makes a target fit, and its text; nothing makes a leak fit, or what is unknown."""
+    fitted = _fitted(job, wishes)
+    if fitted.fit.status == "no" or not fitted.fit.start.plan.unknown:
+        return fitted
+    return replace(fitted, fit=replace(fitted.fit, status="unknown"))
+
+
+def _fitted(job: Job, wishes: Wishes) -> Fitted:
     text, script = _script(job.target)
     run = job.run(job.target, f"dry run of {job.target.name}")
     try:
@@ -32,6 +39,9 @@ def fit_target(job: Job, wishes: Wishes) -> Fitted:
         if script is None or text is None or not _was_refused(run):
             raise
         return Loop(job, wishes, None, text, script).fitted()
+    if found.plan.verdict == "grows":
+        state = State(asked=found.asked, plan=found.plan)
+        return Fitted(fit=Fit(start=state, end=state, status="grows"), written=Written(kind="nothing"))
     if found.replan is None:
         if script is None or text is None:
             return _unedited(found)

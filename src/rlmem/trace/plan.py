@@ -61,10 +61,14 @@ def traced(planner: Planner, run: DryRun) -> Traced:
         growth, notes = extend(run.facts, spec, planner, closed)
         notes = (*notes, *sizing.notes(run.facts, spec))
         ledger = TracedLedger(run.facts, growth, written=_written(spec)).ledger()
+        unknown: dict[str, str] = {}
         if wants_gpu(run.facts):
             ledger, more = _with_gpu(ledger, run, planner)
             notes = (*notes, *more)
-        return _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
+            if planner.budget.vram_bytes and "vram" not in ledger.devices:
+                unknown["vram"] = more[0]
+        found = _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
+        return replace(found, plan=replace(found.plan, unknown=unknown))
     if run.stop is None and "model" not in run.facts and "build" in phases:
         return _own_loop(planner, run, spec, closed)
     if closed is not None:
@@ -98,7 +102,7 @@ def _grows(peak: Peak) -> bool:
 
 def _may_use_gpu(facts: Mapping[str, Any]) -> bool:
     """Whether the script's libraries could put anything on a GPU."""
-    return bool(facts.get("vram")) or bool(_GPU_LIBRARIES & set(facts.get("versions", {})))
+    return not facts.get("gpu_unused") and bool(_GPU_LIBRARIES & set(facts.get("versions", {})))
 
 
 def _leak_notes(leak: Leak) -> tuple[str, ...]:
