@@ -32,7 +32,9 @@ METHOD = """\
 Each entry is planned with `rlmem plan`, as a user would, and run for real, once, in a fresh process. No part of rlmem is in that
 process, except for the reference runs.
 The measured figure is the peak of the process tree in PSS (each shared page once), watched from outside every few
-milliseconds, with spikes between two looks taken from `VmHWM`. Predictions are the plan's largest phase in RAM.
+milliseconds, with spikes between two looks taken from `VmHWM`. Predictions are the plan's largest phase in RAM. The machine has 2
+cores and was busy with other measurements at the time; the closed form alone, without a dry run, is measured in
+[the model](model.md#the-closed-form-against-measurements).
 
 - **RL Zoo configurations** run as `python -m rl_zoo3.train --algo … --env …`. A hook (`accuracy/hook/sitecustomize.py`,
   standard library only) shortens them: a replay buffer is filled to its capacity with the run's first transitions, `learning_starts` is
@@ -244,7 +246,7 @@ def provenance(rows: Iterable[Row]) -> list[str]:
     return [*lines, f"Measured {dates[0]} to {dates[-1]}."] if dates else lines
 
 
-def summary(rows: Mapping[str, Row], entries: Sequence[Entry], vram: Path = VRAM) -> str:
+def summary(rows: Mapping[str, Row], entries: Sequence[Entry]) -> str:
     """The short table of the README, by the same statistics as the page."""
     both = scored(rows[entry.id] for entry in entries if entry.id in rows)
     lines = [
@@ -261,7 +263,7 @@ def summary(rows: Mapping[str, Row], entries: Sequence[Entry], vram: Path = VRAM
                 f"| {name} | {found.count} | {found.median:.1f} % | {found.p95:.1f} % | {found.broken:.0f} % "
                 f"| {found.headroom:+.1f} % | {found.increment_median:.1f} % |"
             )
-    return "\n".join([*lines, "", *vram_summary(vram), "", *rllib_table.summary()])
+    return "\n".join(lines)
 
 
 def put_into(text: str, block: str) -> str:
