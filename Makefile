@@ -99,7 +99,7 @@ docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) 
 	$(BIN)/rlmem rule --pages -o docs/rules.md
 	$(BIN)/python docs/tables.py
 
-screenshots: $(VENV)/.truth $(VENV)/.browser ## Take the pictures of the README again, with a real server and a real browser
+screenshots: $(VENV)/.truth $(VENV)/.browser ## Take the pictures of docs/browser.md again, with a real server and a real browser
 	$(BIN)/python docs/screenshots.py
 
 bench: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Start-up, planning times, predicted against measured peaks, the cost of explain, watch, MemoryCallback and lint, the browser

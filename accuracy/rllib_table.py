@@ -1,4 +1,4 @@
-"""RLlib by role, predicted beside measured, from ``rllib.csv``: the section of the page and the rows of the README."""
+"""RLlib by role, predicted beside measured, from ``rllib.csv``: the section of the page."""
 
 from __future__ import annotations
 

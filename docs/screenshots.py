@@ -1,4 +1,4 @@
-"""Take the pictures of the README: a real server, a real training run, a real browser. ``make screenshots`` runs this."""
+"""Take the pictures of docs/browser.md: a real server, a real training run, a real browser. ``make screenshots`` runs this."""
 
 from __future__ import annotations
 

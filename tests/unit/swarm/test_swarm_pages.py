@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import importlib
 import re
-import shlex
 import sys
 from pathlib import Path
 
 import click
-import pytest
 
-from rlmem.cli import app as rlmem
 from rlmem.swarm.__main__ import app as swarm
 from rlmem.swarm.settings import HISTORIES, IMUS, RUNGS
 
 ROOT = Path(__file__).parents[3]
-PAGES = ("swarm.md", "window-rollout.md")
 #: What is written between marks by a command, and where else their names must be.
 MARKS = ("ladder", "curve", "h200", "cpu")
 
@@ -25,37 +21,11 @@ def text_of(name: str) -> str:
     return (ROOT / "docs" / name).read_text(encoding="utf-8")
 
 
-def commands(text: str) -> list[list[str]]:
-    """Every command line of ours in a page: in blocks and between backticks, without comments."""
-    lines = re.findall(r"(?:python -m rlmem\.swarm|rlmem) [a-z][^`\n]*", text)
-    return [shlex.split(line.replace("…", "X"), comments=True) for line in lines if not line.startswith("rlmem run")]
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_links_lead_somewhere(name: str) -> None:
-    text = text_of(name)
-    headings = {
-        re.sub(r"[^\w -]", "", title).lower().replace(" ", "-") for title in re.findall(r"^#+ (.*)$", text, re.M)
-    }
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        path, _, anchor = target.partition("#")
-        assert not path or (ROOT / "docs" / path).exists() or path.startswith("http"), f"docs/{name} links to {target}"
-        assert path or anchor in headings, f"docs/{name} links to {target}"
-
-
 def options(group: click.Group, name: str) -> set[str]:
     """What a command takes; an error when there is no such command."""
     command = group.get_command(click.Context(group), name)
     assert command is not None, f"no command {name}"
     return {option for parameter in command.params for option in parameter.opts}
-
-
-@pytest.mark.parametrize("name", PAGES)
-def test_commands_and_their_options_exist(name: str) -> None:
-    for words in commands(text_of(name)):
-        group, rest = (rlmem, words[1:]) if words[0] == "rlmem" else (swarm, words[3:])
-        given = {word for word in rest if word.startswith("--")}
-        assert given <= options(group, rest[0]), f"docs/{name}: {shlex.join(words)}"
 
 
 def test_options_named_in_the_page_are_those_of_a_training() -> None:
