@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -199,6 +200,64 @@ def test_a_daemon_of_a_command_that_ended_by_itself_is_left_and_named(tmp_path: 
     try:
         assert ended.status == "ok"
         assert ended.left == (daemon,)
+    finally:
+        os.kill(daemon, signal.SIGKILL)
+
+
+BEHIND = """
+    import json, multiprocessing, subprocess, sys, time
+    def work(): time.sleep(120)
+    if __name__ == "__main__":
+        workers = [multiprocessing.get_context(how).Process(target=work, daemon=True) for how in ("spawn", "forkserver")]
+        for worker in workers: worker.start()
+        plain = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)"])
+        bare = subprocess.Popen(["sleep", "120"], env={})
+        with open(sys.argv[1], "w") as file:
+            json.dump([each.pid for each in (*workers, plain, bare)], file)
+        time.sleep(float(sys.argv[2]))
+"""
+
+
+@pytest.mark.parametrize("kill", [False, True])
+def test_nobody_of_the_commands_own_session_outlives_it(kill: bool, tmp_path: Path) -> None:
+    program, note = tmp_path / "main.py", tmp_path / "pids"
+    program.write_text(textwrap.dedent(BEHIND) + ("    import os; os.kill(os.getpid(), 9)\n" if kill else ""))
+    stranger = subprocess.Popen(["sleep", "120"])
+    try:
+        ended, _ = supervised([sys.executable, str(program), str(note), "0.5"], tmp_path)
+        assert ended.exit_code == (137 if kill else 0)
+        assert ended.left == ()
+        assert not [pid for pid in json.loads(note.read_text()) if is_alive(pid)]
+        assert any("sleep 120" in each["command"] for each in ended.cleared)
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_an_orphan_without_our_mark_is_ended_too(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    body = f"""
+        if os.fork() == 0:
+            import subprocess
+            child = subprocess.Popen(["sleep", "120"], env={{}})
+            open({str(note)!r}, "w").write(str(child.pid))
+            os._exit(0)
+        os.wait()
+    """
+    ended, _ = supervised(script(body), tmp_path)
+    assert ended.exit_code == 0
+    assert [each["command"] for each in ended.cleared] == ["sleep 120"]
+    assert not is_alive(int(note.read_text()))
+
+
+def test_what_nohup_started_stays(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    command = ["sh", "-c", f"nohup sleep 60 > {tmp_path}/out 2>&1 < {tmp_path} & echo $! > {note}; sleep 0.5"]
+    ended, _ = supervised(command, tmp_path)
+    daemon = int(note.read_text())
+    try:
+        assert (ended.left, ended.cleared) == ((daemon,), ())
     finally:
         os.kill(daemon, signal.SIGKILL)
 

@@ -257,12 +257,30 @@ def summary_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     if checkpoint and checkpoint.get("state") == "saved":
         lines.append(f"checkpoint: {checkpoint['folder']}")
     lines += _postmortem_lines(ended.get("postmortem"))
+    if cleared := ended.get("cleared"):
+        lines.append(f"ended what it left behind: {_processes(cleared)}")
     if ended.get("left"):
-        numbers = ", ".join(str(pid) for pid in ended["left"][:5])
-        lines.append(f"{len(ended['left'])} of its processes still run: {numbers}")
+        numbers = " ".join(str(pid) for pid in ended["left"])
+        lines.append(
+            f"{len(ended['left'])} of its processes left the terminal and still run; to end them: kill {numbers}"
+        )
     if document["run"]:
         lines.append(f"recorded as {document['run']}: rlmem assess {document['run']}")
     return tuple(lines)
+
+
+def _processes(found: Sequence[Mapping[str, Any]]) -> str:
+    """``3 processes (python3 -c from multiprocessing.spawn …)``: commands that several have once."""
+    commands = list(dict.fromkeys(_shortened(each["command"]) for each in found if each["command"]))
+    named = ", ".join(commands[:3]) + (", …" if len(commands) > 3 else "")
+    count = "a process" if len(found) == 1 else f"{len(found)} processes"
+    return f"{count} ({named})" if named else count
+
+
+def _shortened(command: str) -> str:
+    program, _, rest = command.partition(" ")
+    text = f"{program.rpartition('/')[2]} {rest}".strip()
+    return text if len(text) <= 40 else f"{text[:39].rstrip()}…"
 
 
 def _postmortem_lines(found: Mapping[str, Any] | None) -> list[str]:

@@ -24,7 +24,7 @@ from typing import Any
 from rlmem.agent import proc
 from rlmem.errors import UsageError
 from rlmem.runner.interrupts import SIGNALS
-from rlmem.runner.tree import Tree
+from rlmem.runner.tree import Tree, adopt_orphans
 from rlmem.units import MIB
 
 #: A command stopped with Ctrl-Z is noticed after so long; its end is noticed at once.
@@ -51,7 +51,7 @@ class Foreground:
 
     def __init__(self, command: Sequence[str], *, env: Mapping[str, str], job: str) -> None:
         self.command = tuple(command)
-        self.tree = Tree(None, job)
+        self.tree = Tree(None, job, adopts=True)
         #: Signals that were sent to rlmem and handed on.
         self.signals: list[int] = []
         self.returncode: int | None = None
@@ -73,6 +73,7 @@ class Foreground:
 
     def __enter__(self) -> Foreground:
         self._take_signals()
+        adopt_orphans(True)
         try:
             self._start()
         except BaseException:
@@ -193,6 +194,7 @@ class Foreground:
             self.kill()
 
     def _give_back(self) -> None:
+        adopt_orphans(False)
         if self._terminal is not None:
             with suppress(OSError):
                 os.tcsetpgrp(self._terminal, os.getpgrp())

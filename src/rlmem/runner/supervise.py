@@ -44,6 +44,8 @@ TICK_SECONDS = 0.25
 ASK_SECONDS = 1.0
 #: After a stop or Ctrl-C, others of the tree are given a moment before they are killed.
 LEAVE_SECONDS = 2.0
+#: Workers notice their parent's end by themselves within this time.
+NOTICE_SECONDS = 0.5
 #: Until then owners are asked for as soon as somebody can answer.
 EARLY_SECONDS = 20.0
 #: Owners are asked for out of turn when memory is so many times what it was when they were last asked.
@@ -97,7 +99,9 @@ class Ended:
     events: tuple[Mapping[str, Any], ...] = ()
     deaths: tuple[Death, ...] = ()
     postmortem: PostMortem | None = None
+    #: Processes that the command left behind: those that stay, and the ones that rlmem ended, with their commands.
     left: tuple[int, ...] = ()
+    cleared: tuple[Mapping[str, Any], ...] = ()
     signals: tuple[str, ...] = ()
     checkpoint: Mapping[str, Any] | None = None
     #: What the agent said of the model that was trained, for a report to make a prediction from.
@@ -181,6 +185,8 @@ class Supervision:
         self._rss = 0
         self._alone = True
         self._problem = ""
+        #: Who was left behind and is ended by us.
+        self._cleared: tuple[Mapping[str, Any], ...] = ()
         #: What the planner would change, asked for when a limit comes near, while there is a process to ask about.
         self._advice: tuple[str, ...] = ()
         #: What there was when owners were last seen, and whether they were told with the last warning.
@@ -229,6 +235,7 @@ class Supervision:
             deaths=found,
             postmortem=examine(cause, moments, self._advice) if cause else None,
             left=left,
+            cleared=self._cleared,
             signals=tuple(signal.Signals(number).name for number in process.signals),
             checkpoint=self._response.checkpoint or None,
             described=self._foretold.described,
@@ -373,14 +380,27 @@ class Supervision:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _leave(self, returncode: int | None) -> tuple[int, ...]:
-        """Who is still there. What rlmem or Ctrl-C ended is ended as a whole; a command's own daemons are its own."""
+        """End what the command left behind; processes that stay, because they left the terminal on purpose.
+
+        Nobody may stay where rlmem or Ctrl-C ended the run, and where a signal did: then the command could end nothing itself.
+        """
         tree = self._process.tree
         ended_by_us = self._response.state in {"stopping", "killed"} or self._process.signals
         if ended_by_us or returncode in INTERRUPTED:
             tree.wait(LEAVE_SECONDS)
             tree.end()
-        else:
-            tree.wait(0.5)  # workers that notice their parent's end
+            return tree.refresh()
+        was_killed = returncode is not None and returncode < 0
+
+        def may_stay(pid: int) -> bool:
+            return not was_killed and tree.has_left(pid)
+
+        if not tree.wait(NOTICE_SECONDS, but=may_stay):
+            left = [pid for pid in tree.refresh() if not may_stay(pid)]
+            self._cleared = tuple({"pid": pid, "command": proc.command(pid)} for pid in left)
+            tree.terminate(left)
+            tree.wait(LEAVE_SECONDS, but=may_stay)
+            tree.end(but=may_stay)
         return tree.refresh()
 
     def _left_behind(self, kind: str) -> Iterator[dict[str, Any]]:

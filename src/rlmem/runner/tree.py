@@ -2,10 +2,14 @@
 
 A process that belongs once belongs until it ends, so a daemon that left its parent, its group and its session is
 still ours. A process is known by its number and its start time: a number that was given again is a stranger.
+
+An orphan without the mark (started with an environment of its own, by a parent that ended before anybody looked) is
+found where the kernel gives orphans to us: see :func:`adopt_orphans`.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import time
@@ -21,6 +25,14 @@ JOB_VARIABLE = "RLMEM_JOB"
 JANITORS = ("multiprocessing.resource_tracker", "torch_shm_manager")
 JANITOR_SECONDS = 1.0
 _KERNEL_PARENTS = (0, 2)  # init and kernel threads; the latter have no environment
+_SET_CHILD_SUBREAPER = 36  # prctl(2), Linux 3.4
+
+
+def adopt_orphans(wanted: bool) -> bool:
+    """Whether orphans among our descendants become our children instead of init's from now on, or no longer."""
+    with suppress(OSError, AttributeError):
+        return bool(ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, int(wanted), 0, 0, 0) == 0)
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,6 +57,10 @@ def read_stat(pid: int, root: str = proc.PROC) -> Stat | None:
     return Stat(state=words[proc.STATE].decode(), parent=int(words[proc.PARENT]), start=int(words[proc.START]))
 
 
+def _nobody(_pid: int) -> bool:
+    return False
+
+
 class Tree:
     """The living processes of a job; ``refresh`` looks for new ones and forgets those that ended."""
 
@@ -55,10 +71,14 @@ class Tree:
         *,
         variable: str = JOB_VARIABLE,
         others: Callable[[], Iterable[int]] = tuple,
+        adopts: bool = False,
         root: str = proc.PROC,
     ) -> None:
         self.top = top
         self.parents: dict[int, int] = {}
+        #: Orphans that were given to us and have ended, with their wait status.
+        self.collected: dict[int, int] = {}
+        self._adopts = adopts
         self._mark = f"{variable}={job}".encode()
         self._others = others
         self._root = root
@@ -78,39 +98,73 @@ class Tree:
             if not self._is_same(pid):
                 del self._starts[pid]
         new = {pid: stat for pid in there - self._strangers - set(self._starts) if (stat := read_stat(pid, self._root))}
-        others = set(self._others())
+        others = set(self._others()) | self._adopted(new)
         found = {pid for pid, stat in new.items() if pid == self.top or pid in others or self._is_marked(pid, stat)}
         while found := found | {pid for pid, stat in new.items() if stat.parent in self._starts}:
             self._add({pid: new.pop(pid) for pid in sorted(found)})
             found = set()
         return self.pids
 
-    def kill(self, *, all_of_them: bool = False) -> None:
+    def terminate(self, pids: Iterable[int]) -> None:
+        """SIGTERM to some of the tree, but not to helpers that tidy up; one that is stopped takes it when it goes on."""
+        for pid in pids:
+            if pid in self._starts and self._is_same(pid) and not self._is_janitor(pid):
+                with suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGTERM)
+                    os.kill(pid, signal.SIGCONT)
+
+    def kill(self, *, all_of_them: bool = False, but: Callable[[int], bool] = _nobody) -> None:
         """SIGKILL to everybody known who is still the same process; helpers that tidy up are spared at first."""
         for pid in self.pids:
-            if self._is_same(pid) and (all_of_them or not self._is_janitor(pid)):
+            if not but(pid) and self._is_same(pid) and (all_of_them or not self._is_janitor(pid)):
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, signal.SIGKILL)
 
-    def end(self, *, seconds: float = 10.0) -> bool:
-        """Kill until nobody is left; False when some would not die."""
+    def end(self, *, seconds: float = 10.0, but: Callable[[int], bool] = _nobody) -> bool:
+        """Kill until nobody is left but those who may stay; False when some would not die."""
         begin = time.monotonic()
-        while self.refresh():
+        while not all(map(but, self.refresh())):
             waited = time.monotonic() - begin
             if waited > seconds:
                 return False
-            self.kill(all_of_them=waited > JANITOR_SECONDS)
+            self.kill(all_of_them=waited > JANITOR_SECONDS, but=but)
             time.sleep(0.005)
         return True
 
-    def wait(self, seconds: float) -> bool:
-        """Give everybody a moment to leave; whether all did."""
+    def wait(self, seconds: float, *, but: Callable[[int], bool] = _nobody) -> bool:
+        """Give everybody but those who may stay a moment to leave; whether all did."""
         deadline = time.monotonic() + seconds
-        while self.refresh():
+        while not all(map(but, self.refresh())):
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.01)
         return True
+
+    def has_left(self, pid: int) -> bool:
+        """Whether a process left the terminal on purpose: by a session of its own, or by nohup."""
+        with suppress(OSError):
+            if os.getsid(pid) != os.getsid(0):
+                return True
+        if signal.getsignal(signal.SIGHUP) == signal.SIG_IGN:  # we were started so ourselves, and all inherit it
+            return False
+        text = proc.read(f"{self._root}/{pid}/status") or b""
+        ignored = next((line.split()[1] for line in text.splitlines() if line.startswith(b"SigIgn:")), b"0")
+        return bool(int(ignored, 16) >> (signal.SIGHUP - 1) & 1)
+
+    def _adopted(self, new: dict[int, Stat]) -> set[int]:
+        """Orphans that live; those that have ended are collected, as nobody else would."""
+        found: set[int] = set()
+        for pid, stat in new.items():
+            if not self._adopts or stat.parent != os.getpid() or pid == self.top:
+                continue
+            with suppress(OSError):
+                if os.getpgid(pid) == os.getpgrp():  # rlmem's own; the command's have left our group with it
+                    continue
+                if stat.is_alive:
+                    found.add(pid)
+                elif (ended := os.waitpid(pid, os.WNOHANG))[0]:
+                    self.collected[pid] = ended[1]
+        return found
 
     def _add(self, found: dict[int, Stat]) -> None:
         for pid, stat in found.items():
