@@ -10,7 +10,7 @@ from typing import Any
 from rlmem.findings import Finding
 from rlmem.ledger import Leak, Ledger, Peak
 from rlmem.spec import RunSpec
-from rlmem.units import format_count, format_size
+from rlmem.units import format_count, format_range, format_size
 
 #: From good to bad; ``unknown``: nothing can be said, ``grows``: it leaks, so that no peak can be said.
 VERDICTS = ("fits", "tight", "does-not-fit", "unknown", "grows")
@@ -128,11 +128,9 @@ def sentence(peak: Peak) -> str:
     """``peaks at 21.4 GiB (20.9–22.3) of 27.9 GiB in update: fits, 6.5 GiB spare``."""
     if peak.leak is not None and judge(peak) == "grows":
         return growing(peak, peak.leak)
-    unit = _unit(peak.expected_bytes)
-    numbers = [format_size(n, unit=unit).rsplit(" ", 1)[0] for n in (peak.low_bytes, peak.high_bytes)]
     text = f"peaks at {format_size(peak.expected_bytes)}"
     if peak.low_bytes != peak.high_bytes:
-        text += f" ({numbers[0]}–{numbers[1]})"
+        text += f" ({format_range(peak.low_bytes, peak.high_bytes, beside=peak.expected_bytes)})"
     if peak.limit_bytes is None:
         return f"{text} in {peak.phase}: no limit known for {peak.device.upper()}"
     text += f" of {format_size(peak.limit_bytes)} in {peak.phase}"
@@ -172,7 +170,3 @@ def unknown_sentence(device: str, limit_bytes: int | None, why: str) -> str:
     """``VRAM is not known (why): whether 7.45 GiB are enough cannot be said``."""
     limit = f" whether {format_size(limit_bytes)} are enough cannot be said" if limit_bytes is not None else ""
     return f"{device.upper()} is not known:{limit} ({why})"
-
-
-def _unit(nbytes: int) -> str:
-    return format_size(nbytes).rsplit(" ", 1)[1]

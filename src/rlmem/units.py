@@ -102,6 +102,8 @@ def parse_count(text: str | int | float) -> int:
 
 _BINARY = (("TiB", TIB), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _DECIMAL = (("TB", 10**12), ("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
+#: Digits behind the point at most, to tell the ends of a range apart.
+_RANGE_DIGITS = 3
 #: The units that sizes are printed in. A command sets them from the sizes it is given; nobody else does.
 _SHOWN: ContextVar[tuple[tuple[str, int], ...]] = ContextVar("units", default=_BINARY)
 
@@ -132,6 +134,22 @@ def format_size(nbytes: int | float, *, unit: str | None = None) -> str:
             digits = 0 if value >= 99.95 else 1 if value >= 9.995 else 2
             return f"{sign}{value:,.{digits}f} {name}"
     return f"{sign}{size:,.0f} B"
+
+
+def format_range(low: int | float, high: int | float, *, beside: int | float) -> str:
+    """The bare numbers of a range, in the unit of the size it stands beside, with as many digits as tell its ends apart.
+
+    >>> format_range(20.9 * GIB, 22.3 * GIB, beside=21.4 * GIB), format_range(52.98 * GIB, 53.03 * GIB, beside=53 * GIB)
+    ('20.9–22.3', '52.98–53.03')
+    """
+    unit = format_size(beside).rsplit(" ", 1)[1]
+    ends = [format_size(end, unit=unit).rsplit(" ", 1)[0] for end in (low, high)]
+    scale = dict(_SHOWN.get()).get(unit, 1)
+    for digits in range(1, _RANGE_DIGITS + 1):
+        if ends[0] != ends[1] or low == high:
+            break
+        ends = [f"{end / scale:,.{digits}f}" for end in (low, high)]
+    return ends[0] if ends[0] == ends[1] else f"{ends[0]}–{ends[1]}"
 
 
 def format_count(value: int) -> str:

@@ -10,7 +10,7 @@ from rlmem.capacity import largest, useful
 from rlmem.plan import Plan
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.trace.subjects import Subject
-from rlmem.units import format_count, format_size
+from rlmem.units import format_count, format_range, format_size
 
 CAPACITY_SCHEMA = "rlmem.capacity/1"
 _MARKS = {
@@ -139,9 +139,8 @@ def _values_table(document: dict[str, Any]) -> Table:
         cells = [format_count(row["value"])]
         for device in devices:
             peak = row["peaks"][device]
-            unit = format_size(peak["expected_bytes"]).rsplit(" ", 1)[1]
-            low, high = (format_size(peak[k], unit=unit).rsplit(" ", 1)[0] for k in ("low_bytes", "high_bytes"))
-            cells += [format_size(peak["expected_bytes"]), f"{low}–{high}", peak["phase"]]
+            expected, low, high = (peak[key] for key in ("expected_bytes", "low_bytes", "high_bytes"))
+            cells += [format_size(expected), format_range(low, high, beside=expected), peak["phase"]]
         cells += [_MARKS[machine["verdicts"][str(row["value"])]] for machine in document["machines"]]
         rows.append(tuple(cells))
     return Table(title="", columns=tuple(columns), rows=tuple(rows))

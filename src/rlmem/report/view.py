@@ -8,7 +8,7 @@ from typing import Any
 
 from rlmem.ledger import PHASES, Leak, Peak, matches
 from rlmem.plan import judge, sentence, short_run, unknown_sentence
-from rlmem.units import format_size
+from rlmem.units import format_range, format_size
 
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002
@@ -242,9 +242,7 @@ def _cell(value: int | None) -> str:
 
 
 def _range(peak: Mapping[str, Any]) -> str:
-    unit = format_size(peak["expected_bytes"]).rsplit(" ", 1)[1]
-    low, high = (format_size(peak[key], unit=unit).rsplit(" ", 1)[0] for key in ("low_bytes", "high_bytes"))
-    return low if low == high else f"{low}–{high}"
+    return format_range(peak["low_bytes"], peak["high_bytes"], beside=peak["expected_bytes"])
 
 
 def process_table(document: Mapping[str, Any]) -> Table | None:
