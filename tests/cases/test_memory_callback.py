@@ -59,14 +59,14 @@ def test_a_replay_buffer_is_logged_as_it_fills(tmp_path: Path) -> None:
     values = logged(model, tmp_path, MemoryCallback(interval_s=1e-9), 2000)
     buffer = model.replay_buffer
     reserved = sum(value.nbytes for value in vars(buffer).values() if isinstance(value, np.ndarray))
-    assert values["memory/replay_buffer/reserved"] == reserved
+    assert values["memory/replay_buffer/reserved_mib"] == pytest.approx(reserved / MIB)
     assert values["memory/replay_buffer/fill"] == pytest.approx(0.5, abs=0.001)
-    assert 0 < values["memory/replay_buffer/resident"] < 0.65 * reserved
-    assert values["memory/rss"] == pytest.approx(proc.rss(), rel=0.1)
-    assert values["memory/peak"] >= values["memory/rss"]
+    assert 0 < values["memory/replay_buffer/resident_mib"] < 0.65 * reserved / MIB
+    assert values["memory/rss_mib"] == pytest.approx(proc.rss() / MIB, rel=0.1)
+    assert values["memory/peak_mib"] >= values["memory/rss_mib"]
     assert 0 < values["memory/limit_share"] < 1
-    assert values["memory/tree"] > 100 * MIB
-    assert "memory/vram_allocated" not in values  # no CUDA here
+    assert values["memory/tree_mib"] > 100
+    assert "memory/vram_allocated_mib" not in values  # no CUDA here
 
 
 def test_a_rollout_and_a_compact_buffer_are_logged_too(tmp_path: Path) -> None:
@@ -76,7 +76,8 @@ def test_a_rollout_and_a_compact_buffer_are_logged_too(tmp_path: Path) -> None:
     compact = dqn(replay_buffer_class=CompactReplayBuffer)
     values = logged(compact, tmp_path / "compact", MemoryCallback(interval_s=1e-9), 200)
     # By its own books, and read a little before the end: reading is spaced by what it costs.
-    assert 0.3 * compact.replay_buffer.nbytes < values["memory/replay_buffer/resident"] <= compact.replay_buffer.nbytes
+    size = compact.replay_buffer.nbytes / MIB
+    assert 0.3 * size < values["memory/replay_buffer/resident_mib"] <= size
 
 
 def test_the_interval_and_the_prefix_are_heeded(tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_the_interval_and_the_prefix_are_heeded(tmp_path: Path) -> None:
     record = model.logger.record
     model.logger.record = lambda key, *rest, **more: (written.append(key), record(key, *rest, **more))
     model.learn(300, callback=MemoryCallback("ram", interval_s=3600), log_interval=10**9)
-    assert written.count("ram/rss") == 1  # the one before the first step
+    assert written.count("ram/rss_mib") == 1  # the one before the first step
 
 
 def test_a_guard_is_checked_at_every_step_and_may_end_the_training() -> None:

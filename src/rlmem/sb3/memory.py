@@ -14,6 +14,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from rlmem.agent import proc
 from rlmem.errors import UsageError
 from rlmem.runner.guarding import Policy, ram_load
+from rlmem.units import MIB
 from rlmem.watch.sampling import Watch
 
 if TYPE_CHECKING:
@@ -29,9 +30,10 @@ GROWTH_SECONDS = 60.0
 class MemoryCallback(BaseCallback):
     """Logs what the run holds, once every ``interval_s``, under ``prefix/``; calls a guard's ``check()`` at every step.
 
-    ``rss`` and ``peak`` are of this process, ``tree`` is with its children, shared pages once, all in bytes;
-    ``limit_share`` is how much of the limit is used; ``growth`` is in bytes a minute. For each buffer: ``reserved`` and
-    ``resident`` bytes and its ``fill`` from 0 to 1. On CUDA: ``vram_allocated`` and ``vram_reserved``.
+    ``rss_mib`` and ``peak_mib`` are of this process, ``tree_mib`` is with its children, shared pages once;
+    ``growth_mib_per_minute`` is that of the tree; ``limit_share`` is how much of the limit is used, from 0 to 1. For each
+    buffer: ``reserved_mib``, ``resident_mib`` and its ``fill`` from 0 to 1. On CUDA: ``vram_allocated_mib`` and
+    ``vram_reserved_mib``.
 
     >>> model.learn(1_000_000, callback=MemoryCallback())  # doctest: +SKIP
     """
@@ -75,19 +77,20 @@ class MemoryCallback(BaseCallback):
         moment = self._moment()
         own = proc.status() or {}
         scalars: dict[str, float] = {
-            "rss": own.get("VmRSS", 0),
-            "peak": own.get("VmHWM", 0),
+            "rss_mib": own.get("VmRSS", 0) / MIB,
+            "peak_mib": own.get("VmHWM", 0) / MIB,
         }
         if moment is not None:
-            scalars |= {"tree": moment.tree_bytes, "growth": self._growth(now, moment.tree_bytes)}
+            scalars["tree_mib"] = moment.tree_bytes / MIB
+            scalars["growth_mib_per_minute"] = self._growth(now, moment.tree_bytes) / MIB
             load = self._guard.load if self._guard is not None else ram_load(Policy(), moment)
             if load is not None:
                 scalars["limit_share"] = load.share
         for name, buffer in self._buffers():
             scalars |= {f"{name}/{key}": value for key, value in self._buffer(name, buffer, now).items()}
         if torch.cuda.is_available() and torch.cuda.is_initialized():
-            scalars["vram_allocated"] = torch.cuda.memory_allocated()
-            scalars["vram_reserved"] = torch.cuda.memory_reserved()
+            scalars["vram_allocated_mib"] = torch.cuda.memory_allocated() / MIB
+            scalars["vram_reserved_mib"] = torch.cuda.memory_reserved() / MIB
         for key, value in scalars.items():
             self.logger.record(f"{self._prefix}/{key}", value)
 
@@ -121,7 +124,11 @@ class MemoryCallback(BaseCallback):
             self._resident_due = now + max(self._interval, (time.perf_counter() - begin) / RESIDENT_SHARE)
         size = getattr(buffer, "buffer_size", 0)
         filled = size if getattr(buffer, "full", False) else getattr(buffer, "pos", 0)
-        return {"reserved": reserved, "resident": self._resident[name], "fill": filled / size if size else 0.0}
+        return {
+            "reserved_mib": reserved / MIB,
+            "resident_mib": self._resident[name] / MIB,
+            "fill": filled / size if size else 0.0,
+        }
 
 
 def _arrays(buffer: Any) -> Iterator[np.ndarray[Any, Any]]:
