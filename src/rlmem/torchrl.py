@@ -27,6 +27,7 @@ from rlmem.buffers.layout import Layout
 from rlmem.buffers.options import Options
 from rlmem.buffers.packing import Packed, pack, unpack
 from rlmem.buffers.store import Store
+from rlmem.buffers.text import fill_text
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
 
 Array = npt.NDArray[Any]
@@ -529,7 +530,11 @@ class CompactStorage(TensorStorage):
         self._changed(None)
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(len={len(self)}, max_size={self.max_size}, n_envs={self.n_envs}, nbytes={self.nbytes})"
+        fill = fill_text(
+            type(self).__name__, len(self), self.max_size, self.nbytes,
+            n_envs=self.n_envs, spilled_nbytes=self.spilled_nbytes,
+        )  # fmt: skip
+        return f"<{fill}>"
 
     # -- saving ------------------------------------------------------------------------------------------------------
 

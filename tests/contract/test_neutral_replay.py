@@ -492,7 +492,8 @@ def test_memory_is_counted_as_it_fills() -> None:
         ours.add(now, then, action=0)
     assert 1.0 < ours.bytes_per_transition / still[0].size < 1.6
     assert ours.reserved_nbytes >= ours.nbytes
-    assert "199 of 1,000,000" in repr(ours)
+    assert repr(ours).startswith("<Replay of 199 of 1,000,000 transitions (0.0199 %), ")
+    assert f"{ours.bytes_per_transition:,.0f} B a transition: obs (3, 84, 84) uint8>" in repr(ours)
 
 
 # -- refusals ----------------------------------------------------------------------------------------------------------

@@ -541,4 +541,4 @@ def test_nothing_can_be_read_from_nothing() -> None:
     assert (len(storage), storage.nbytes, storage.bytes_per_transition, storage.describe()["keys"]) == (0, 0, 0, {})
     with pytest.raises(RuntimeError, match="non-initialized"):
         storage.get(0)
-    assert "max_size=10" in repr(ReplayBuffer(storage=storage))
+    assert "CompactStorage of 0 of 10 transitions (0 %), 0 B" in repr(ReplayBuffer(storage=storage))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from rlmem.buffers import lossy as lossy_codecs
 from rlmem.buffers.batch import Batches
+from rlmem.buffers.text import fill_text
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -535,7 +536,11 @@ class Replay:
 
     def __repr__(self) -> str:
         parts = ", ".join(f"{key or 'obs'} {spec.shape} {spec.dtype}" for key, spec in self._given.items())
-        return f"<Replay of {len(self):,} of {self.capacity:,} transitions, {self.n_envs} envs: {parts}>"
+        fill = fill_text(
+            type(self).__name__, len(self), self.capacity, self.nbytes,
+            n_envs=self.n_envs, spilled_nbytes=self.spilled_nbytes,
+        )  # fmt: skip
+        return f"<{fill}: {parts}>"
 
 
 def _lines(value: Array) -> Array:

@@ -110,6 +110,14 @@ class CompactHerReplayBuffer(CompactReplayBuffer, HerReplayBuffer):
         super()._compute_episode_length(env_idx)
         self._recount(np.arange(start, end + self.buffer_size if end < start else end) % self.buffer_size)
 
+    def take_episodes(self, plain: HerReplayBuffer) -> None:
+        """Where the episodes of one of SB3's own buffers begin and end, once its rows were taken."""
+        for name in ("ep_start", "ep_length", "_current_ep_start"):
+            getattr(self, name)[...] = getattr(plain, name)
+        if self.infos is not None:
+            self.infos[...] = plain.infos
+        self._count_all()
+
     def reset(self) -> None:
         """Forget everything held."""
         super().reset()

@@ -16,6 +16,7 @@ from stable_baselines3.common.vec_env import VecNormalize
 
 from rlmem.errors import UsageError
 from rlmem.sb3.base import Observations, check_sizes, make_options, tensor, tensors
+from rlmem.sb3.loading import convert_on_load
 from rlmem.sb3.saving import Saved
 
 if TYPE_CHECKING:
@@ -83,6 +84,7 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
         pin: bool = False,
         threads: int | None = None,
     ) -> None:
+        convert_on_load()
         options = make_options(codec, stack, stack_axis, budget, spill, speed, threads)
         check_sizes(buffer_size, n_envs)
         if n_steps < 1:
@@ -140,6 +142,25 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
             if self.pos == self.buffer_size:
                 self.full = True
                 self.pos = 0
+
+    def take_rows(self, plain: ReplayBuffer) -> None:
+        """The rows of one of SB3's own buffers of the same size, each in its place, so that the same draws give the same bits.
+
+        With ``optimize_memory_usage`` a full one has a row that is half overwritten; it is left out, and the others move up.
+        """
+        rows = np.arange(self.buffer_size if plain.full else plain.pos)
+        if plain.full and plain.optimize_memory_usage:
+            rows = np.roll(rows, -plain.pos)[1:]
+        with self._obs.store.lock:
+            # A ring is written on from its oldest row: the rows before it are written twice.
+            for row in (*rows, *(rows[: plain.pos] if rows.size == self.buffer_size else ())):
+                self._obs.add(*_observations(plain, row))
+            for name in ("actions", "rewards", "dones", "timeouts"):
+                getattr(self, name)[: rows.size] = getattr(plain, name)[rows]
+            if self.priorities is not None:
+                self.priorities.add(0, rows.size * self.n_envs)
+            self.full = rows.size == self.buffer_size
+            self.pos = plain.pos if self.full else rows.size
 
     def reset(self) -> None:
         """Forget everything held."""
@@ -240,3 +261,13 @@ class CompactReplayBuffer(Saved, ReplayBuffer):
         index = np.arange(len(rows))
         final = dones[index, last][:, None] * (1.0 - timeouts[index, last][:, None])
         return (rows + last) % self.buffer_size, final, returns, discounts
+
+
+def _observations(plain: ReplayBuffer, row: int) -> tuple[Any, Any]:
+    """Observations and next observations of a row of one of SB3's buffers."""
+    now, then, after = plain.observations, getattr(plain, "next_observations", None), row
+    if then is None:  # optimize_memory_usage: they are the observations of the row that follows
+        then, after = now, (row + 1) % plain.buffer_size
+    if isinstance(now, dict):
+        return {key: value[row] for key, value in now.items()}, {key: value[after] for key, value in then.items()}
+    return now[row], then[after]

@@ -13,6 +13,7 @@ from stable_baselines3.common.buffers import BaseBuffer, RolloutBuffer
 from stable_baselines3.common.type_aliases import DictRolloutBufferSamples, RolloutBufferSamples
 from stable_baselines3.common.vec_env import VecNormalize
 
+from rlmem.buffers.text import fill_text
 from rlmem.sb3.base import Observations, check_sizes, make_options, tensor, tensors
 
 Array = npt.NDArray[Any]
@@ -67,6 +68,10 @@ class CompactRolloutBuffer(RolloutBuffer):
         """``nbytes`` by the transitions held; 0 when there are none."""
         held = self.pos * self.n_envs
         return self.nbytes / held if held else 0.0
+
+    def __repr__(self) -> str:
+        held, capacity = self.pos * self.n_envs, self.buffer_size * self.n_envs
+        return f"<{fill_text(type(self).__name__, held, capacity, self.nbytes, n_envs=self.n_envs)}>"
 
     def reset(self) -> None:
         """Empty it for the next rollout; the memory stays."""

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rlmem.buffers.batch import Batches
+from rlmem.buffers.text import fill_text
 from rlmem.errors import AnalysisError, UsageError
 
 if TYPE_CHECKING:
@@ -178,6 +179,14 @@ class Saved:
         """``nbytes`` by the transitions held; 0 when there are none."""
         held = (self.buffer_size if self.full else self.pos) * self.n_envs
         return self.nbytes / held if held else 0.0
+
+    def __repr__(self) -> str:
+        held = (self.buffer_size if self.full else self.pos) * self.n_envs
+        fill = fill_text(
+            type(self).__name__, held, self.buffer_size * self.n_envs, self.nbytes,
+            n_envs=self.n_envs, spilled_nbytes=self._obs.store.spilled_nbytes,
+        )  # fmt: skip
+        return f"<{fill}>"
 
     def describe(self) -> dict[str, Any]:
         """What it holds and how each key is stored."""
