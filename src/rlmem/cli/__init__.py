@@ -88,7 +88,8 @@ def app(context: click.Context) -> None:
 
     \b
     Exit codes: 0 fine, 1 does not fit or will not work as described,
-      2 wrong usage or input, 3 could not analyse.
+      2 wrong usage or input, 3 could not analyse,
+      4 something asked for is unknown, 5 it grows without an end.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -102,6 +103,10 @@ def main(argv: list[str] | None = None) -> None:
     # A terminal that cannot show "◄" or a file name that is not text should not end a plan.
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
+    if "_RLMEM_COMPLETE" in os.environ:
+        from rlmem.cli.completion import register
+
+        register()
     sys.exit(run(argv))
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import (
     budget_options,
     check_html,
@@ -23,8 +24,8 @@ from rlmem.errors import UsageError
 
 
 @click.command("assess")
-@click.argument("target")
-@click.argument("args", nargs=-1)
+@click.argument("target", shell_complete=completion.target_or_run)
+@click.argument("args", nargs=-1, shell_complete=completion.files)
 @budget_options
 @set_option
 @html_options

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options, set_option
 from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.cli.subjects import asked_spec
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @click.command("bench")
-@click.argument("target")
+@click.argument("target", shell_complete=completion.target)
 @click.option("--timesteps", required=True, metavar="N", help="Environment steps to train each profile, such as 25k.")
 @click.option(
     "--profiles",
@@ -39,12 +40,22 @@ if TYPE_CHECKING:
 )
 @click.option("--env", "env_id", metavar="ID", help="A Gymnasium environment to train on, or 'random' for noise.")
 @click.option("--ram", metavar="SIZE", help="Judge full buffers against this. Default: what may really be used here.")
-@click.option("--machine", metavar="NAME", help="Judge full buffers against a machine ('rlmem machines').")
+@click.option(
+    "--machine",
+    metavar="NAME",
+    shell_complete=completion.machine,
+    help="Judge full buffers against a machine ('rlmem machines').",
+)
 @click.option(
     "--cap", metavar="SIZE", help="End a profile that needs more. Default: what may really be used, minus 10 %."
 )
 @click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help="End a profile that takes longer.")
-@click.option("--python", metavar="PATH", help="The run's own interpreter, which need not have rlmem.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    shell_complete=completion.files,
+    help="The run's own interpreter, which need not have rlmem.",
+)
 @click.option(
     "--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Seed of environment and networks."
 )

@@ -10,12 +10,18 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options
 from rlmem.errors import AnalysisError, UsageError
 
 
 @click.command("calibrate")
-@click.option("--python", metavar="PATH", help="The environment to measure; default: the one rlmem runs in.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    shell_complete=completion.files,
+    help="The environment to measure; default: the one rlmem runs in.",
+)
 @click.option("--import", "extra", metavar="MODULE", multiple=True, help="Measure a further package; repeatable.")
 @click.option("--forget", is_flag=True, help="Drop this environment's calibration and use the shipped constants.")
 @output_options

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import (
     budget_options,
     chosen_format,
@@ -19,12 +20,13 @@ from rlmem.errors import UsageError
 
 
 @click.command("capacity")
-@click.argument("target")
-@click.argument("args", nargs=-1)
+@click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, shell_complete=completion.files)
 @click.option("--vary", required=True, metavar="PATH[=A,B,C]", help="The count to turn; with values, a table of them.")
 @click.option(
     "--machines",
     metavar="LIST",
+    shell_complete=completion.machines,
     callback=in_typed_unit,
     help="Sizes or machine names: 8GB,16GB,rtx-4090. A bare size limits the learner's device.",
 )

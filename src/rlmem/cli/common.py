@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from rlmem.cli import completion
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -39,11 +40,15 @@ def budget_options(function: F) -> F:
     function = click.option(
         "--python",
         metavar="PATH",
+        shell_complete=completion.files,
         help="The run's own interpreter, if it was calibrated ('rlmem calibrate --python PATH').",
     )(function)
-    function = click.option("--machine", metavar="NAME", help="A machine from the catalogue ('rlmem machines').")(
-        function
-    )
+    function = click.option(
+        "--machine",
+        metavar="NAME",
+        shell_complete=completion.machine,
+        help="A machine from the catalogue ('rlmem machines').",
+    )(function)
     function = click.option(
         "--vram", metavar="SIZE", callback=in_typed_unit, help="Memory of the GPU, such as 16GB or 24GiB."
     )(function)

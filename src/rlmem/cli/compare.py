@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
 from rlmem.cli.saved import is_run
 from rlmem.cli.subjects import asked_run
@@ -14,9 +15,9 @@ from rlmem.errors import UsageError
 
 
 @click.command("compare")
-@click.argument("left")
-@click.argument("right")
-@click.argument("args", nargs=-1)
+@click.argument("left", shell_complete=completion.target_or_run)
+@click.argument("right", shell_complete=completion.target_or_run)
+@click.argument("args", nargs=-1, shell_complete=completion.files)
 @click.option("--set-left", "sets_left", metavar="PATH=VALUE", multiple=True, help="Change a field on the left only.")
 @click.option(
     "--set-right", "sets_right", metavar="PATH=VALUE", multiple=True, help="Change a field on the right only."

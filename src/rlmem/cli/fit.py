@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
 from rlmem.errors import SpecError, UsageError
 
@@ -25,8 +26,8 @@ _EXIT_CODES = {"no": 1, "unknown": 4, "grows": 5}
 
 
 @click.command("fit")
-@click.argument("target")
-@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]")
+@click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]", shell_complete=completion.files)
 @budget_options
 @set_option
 @click.option(

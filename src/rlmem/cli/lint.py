@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import emit, write_whole
 from rlmem.errors import UsageError
 
@@ -22,9 +23,15 @@ STDIN = "-"
 
 
 @click.command("lint")
-@click.argument("paths", nargs=-1, metavar="[PATH]...")
-@click.option("--select", multiple=True, metavar="RULES", help="Only these: codes, beginnings (MEM2), names, families.")
-@click.option("--ignore", multiple=True, metavar="RULES", help="All but these.")
+@click.argument("paths", nargs=-1, metavar="[PATH]...", shell_complete=completion.files)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULES",
+    shell_complete=completion.rules,
+    help="Only these: codes, beginnings (MEM2), names, families.",
+)
+@click.option("--ignore", multiple=True, metavar="RULES", shell_complete=completion.rules, help="All but these.")
 @click.option("--severity", type=click.Choice(("error", "warning", "info")), help="The mildest to show [warning].")
 @click.option("--ram", metavar="SIZE", help="Memory the runs may use; without it none is called too large.")
 @click.option("--fix", is_flag=True, help="Make the safe fixes.")

@@ -8,12 +8,13 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options
 from rlmem.errors import UsageError
 
 
 @click.command("machines")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=completion.machine)
 @click.option("--here", "here_", is_flag=True, help="Every memory limit on this process, and its GPUs.")
 @output_options
 def command(name: str | None, here_: bool, as_json: bool, format_: str | None, output: Path | None) -> int:

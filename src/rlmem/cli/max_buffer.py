@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, read_share, set_option
 from rlmem.errors import SpecError, UsageError
 
@@ -34,7 +35,9 @@ MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
 @click.option(
     "--margin", default="10%", show_default=True, metavar="SHARE", help="What stays free, such as 10% or 0.1."
 )
-@click.option("--python", metavar="PATH", help="The interpreter that has the environment.")
+@click.option(
+    "--python", metavar="PATH", shell_complete=completion.files, help="The interpreter that has the environment."
+)
 @set_option
 @output_options
 def command(

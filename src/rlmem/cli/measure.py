@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, output_options, set_option
 from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.cli.saved import check_export, deliver, export_options
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @click.command("measure")
-@click.argument("target")
-@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]")
+@click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]", shell_complete=completion.files)
 @click.option(
     "--vary",
     "varied",
@@ -45,7 +46,12 @@ if TYPE_CHECKING:
     metavar="SECONDS",
     help="End a point that takes longer.",
 )
-@click.option("--python", metavar="PATH", help="The run's own interpreter, which need not have rlmem.")
+@click.option(
+    "--python",
+    metavar="PATH",
+    shell_complete=completion.files,
+    help="The run's own interpreter, which need not have rlmem.",
+)
 @click.option("--fresh", is_flag=True, help="Measure points again that an earlier run has.")
 @on_options
 @set_option

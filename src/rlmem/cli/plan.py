@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import (
     budget_options,
     check_html,
@@ -30,8 +31,8 @@ if TYPE_CHECKING:
 
 
 @click.command("plan")
-@click.argument("target")
-@click.argument("args", nargs=-1)
+@click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, shell_complete=completion.files)
 @budget_options
 @nodes_options
 @set_option

@@ -7,11 +7,18 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options
 
 
 @click.command("presets")
-@click.option("--show", "name", metavar="NAME", help="Print a preset's YAML: a starting point for a run file.")
+@click.option(
+    "--show",
+    "name",
+    metavar="NAME",
+    shell_complete=completion.preset,
+    help="Print a preset's YAML: a starting point for a run file.",
+)
 @output_options
 def command(name: str | None, as_json: bool, format_: str | None, output: Path | None) -> int:
     """List the built-in runs, or print one as YAML.

@@ -9,12 +9,13 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options, write_whole
 from rlmem.errors import UsageError
 
 
 @click.command("rule")
-@click.argument("code", required=False)
+@click.argument("code", required=False, shell_complete=completion.rule)
 @click.option("--pages", is_flag=True, help="Write all manual pages: an index (-o FILE), and a folder beside it.")
 @output_options
 def command(code: str | None, pages: bool, as_json: bool, format_: str | None, output: Path | None) -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import write_whole
 from rlmem.errors import UsageError
 
@@ -21,7 +22,9 @@ if TYPE_CHECKING:
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
-@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...")
+@click.argument(
+    "words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...", shell_complete=completion.command_words
+)
 @click.option("--max-ram", metavar="SIZE", help="Memory its processes may use together, such as 15GB. Needs no root.")
 @click.option("--max-vram", metavar="SIZE", help="Memory of the GPU it may use.")
 @click.option("--max-threads", type=click.IntRange(min=1), metavar="N", help="Threads its processes may have together.")

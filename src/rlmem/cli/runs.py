@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options
 
 if TYPE_CHECKING:
@@ -19,7 +20,14 @@ if TYPE_CHECKING:
 @click.option(
     "--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most so many, newest first."
 )
-@click.option("--delete", "deleted", metavar="RUN", multiple=True, help="Forget a run and its points; repeatable.")
+@click.option(
+    "--delete",
+    "deleted",
+    metavar="RUN",
+    multiple=True,
+    shell_complete=completion.run,
+    help="Forget a run and its points; repeatable.",
+)
 @output_options
 def command(
     kind: str | None,

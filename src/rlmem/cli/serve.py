@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from rlmem.cli import completion
 from rlmem.errors import UsageError
 
 #: As in rlmem.serve.settings, which is not imported for --help.
@@ -23,7 +24,10 @@ PORT = 8642
 )
 @click.option("--open", "opened", is_flag=True, help="Open the page in a browser.")
 @click.option(
-    "--python", metavar="PATH", help="The interpreter that has rl_zoo3, for RL Zoo entries. Default: rlmem's own."
+    "--python",
+    metavar="PATH",
+    shell_complete=completion.files,
+    help="The interpreter that has rl_zoo3, for RL Zoo entries. Default: rlmem's own.",
 )
 def command(port: int, opened: bool, python: str | None) -> int:
     """Serve the planner, live processes and stored runs to a browser on this machine.

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, output_options
 from rlmem.cli.saved import deliver, export_options, is_run, read_file
 from rlmem.errors import UsageError
@@ -15,7 +16,7 @@ from rlmem.units import answering_in
 
 
 @click.command("show")
-@click.argument("run_or_file")
+@click.argument("run_or_file", shell_complete=completion.run_or_file)
 @export_options
 @output_options
 def command(

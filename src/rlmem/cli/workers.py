@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from rlmem.cli import completion
 from rlmem.cli.common import (
     budget_options,
     chosen_format,
@@ -24,8 +25,8 @@ if TYPE_CHECKING:
 
 
 @click.command("workers")
-@click.argument("target")
-@click.argument("args", nargs=-1)
+@click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, shell_complete=completion.files)
 @nodes_options
 @click.option("--ray", "live", is_flag=True, help="The nodes of a running Ray cluster, as if nothing ran on them.")
 @click.option(
