@@ -6,7 +6,7 @@ import threading
 import time
 
 from . import lazy, proc, worker
-from .arrays import Arrays
+from .arrays import Arrays, dynamo_knows
 from .containers import Containers
 from .imports import After
 from .journal import Journal
@@ -35,6 +35,7 @@ def main(path):
     after.add("wandb", silence_wandb)
     loop = Loop(state, arrays)
     after.add("torch", lambda torch: (arrays.watch_torch(torch), loop.watch_torch(torch)))
+    after.add("torch", lambda _: after.add("torch._dynamo", dynamo_knows))
     for name in ("gymnasium", "gym"):
         after.add(name, loop.watch_gym)
 

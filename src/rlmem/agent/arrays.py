@@ -6,7 +6,9 @@ workers and, by way of :mod:`.worker`, in spawned ones.
 """
 
 import json
+import numbers
 import os
+import sys
 import weakref
 
 from . import lazy, proc
@@ -202,17 +204,16 @@ class Arrays:
             return size[0] if len(size) == 1 and not hasattr(size[0], "__index__") else size
 
         def like(tensor, *rest, **_):
-            if not tensor.is_contiguous() or type(tensor) not in (torch.Tensor, torch.nn.Parameter):
+            if type(tensor) not in (torch.Tensor, torch.nn.Parameter) or not tensor.is_contiguous():
                 raise TypeError
             return tuple(tensor.shape)
 
         for name in ("zeros", "empty", "ones", "full"):
             function, takes = getattr(torch, name), int(name == "full")
             read = (lambda size, fill_value, **_: size) if takes else sized
-            replace(torch, name, self._torch(torch, numpy, function, function, read, name))
-            replace(
-                torch, name + "_like", self._torch(torch, numpy, getattr(torch, name + "_like"), function, like, name)
-            )
+            for whole, reader in ((name, read), (name + "_like", like)):
+                call = self._torch(torch, numpy, getattr(torch, whole), function, reader, name)
+                torchscript_knows(torch, replace(torch, whole, call))
 
     def _torch(self, torch, numpy, function, plain, read, name):
         """``plain`` makes the value itself, of one element; ``read`` takes the size from the arguments."""
@@ -224,7 +225,10 @@ class Arrays:
             device = kwargs.get("device", None if source is None else source.device)
             if set(kwargs) - {"dtype", "requires_grad", "size", "fill_value", "device"} or not on_cpu(torch, device):
                 return None
-            size = tuple(int(side) for side in read(*args, **kwargs))
+            size = tuple(read(*args, **kwargs))
+            if not all(isinstance(side, numbers.Integral) for side in size):  # the symbols of a tracer, say
+                return None
+            size = tuple(int(side) for side in size)
             value = [kwargs.get("fill_value", args[-1] if args else None)] if name == "full" else []
             dtype = kwargs.get("dtype") or (None if source is None else source.dtype)
             one = plain((1,), *value, dtype=dtype)
@@ -243,6 +247,8 @@ class Arrays:
             return tensor.requires_grad_() if kwargs.get("requires_grad") else tensor
 
         def made(*args, **kwargs):
+            if torch.jit.is_tracing():
+                return function(*args, **kwargs)
             tensor = None
             try:
                 tensor = lazily(args, kwargs)
@@ -251,7 +257,8 @@ class Arrays:
             if tensor is None:
                 tensor = function(*args, **kwargs)
             try:
-                big = tensor.device.type == "cpu" and tensor.numel() * tensor.element_size() >= NOTED
+                is_plain = type(tensor) is torch.Tensor and tensor.device.type == "cpu"
+                big = is_plain and tensor.numel() * tensor.element_size() >= NOTED
             except (AttributeError, RuntimeError):
                 big = False
             return self.note(tensor, "torch." + function.__name__) if big else tensor
@@ -260,7 +267,11 @@ class Arrays:
 
 
 class Hook:
-    """Stands for a function of a module: called in its place, and pickled as the module's own, for other processes."""
+    """Stands for a function of a module: called in its place, and pickled as the module's own, for other processes.
+
+    It equals the function, whose own name libraries have in tables: of what ``torch.set_default_device`` applies to, of
+    what a type does for ``np.zeros_like`` (``__array_function__``), of what numba compiles.
+    """
 
     def __init__(self, function, call, module):
         self.__wrapped__, self._call = function, call
@@ -273,10 +284,34 @@ class Hook:
     def __reduce__(self):
         return self.__name__
 
+    def __eq__(self, other):
+        return other is self or other is self.__wrapped__
+
+    def __hash__(self):
+        return hash(self.__wrapped__)
+
 
 def replace(module, name, call):
-    """Put a hook before a module's function."""
-    setattr(module, name, Hook(getattr(module, name), call, module.__name__))
+    """Put a hook before a module's function, and return it."""
+    hook = Hook(getattr(module, name), call, module.__name__)
+    setattr(module, name, hook)
+    return hook
+
+
+def torchscript_knows(torch, hook):
+    """Let TorchScript compile calls of a hook as those of the function, which it knows by identity."""
+    try:
+        table = torch.jit._builtins
+        table._register_builtin(hook, table._find_builtin(hook.__wrapped__))
+    except AttributeError:  # of a version that does otherwise
+        pass
+
+
+def dynamo_knows(dynamo):
+    """Let ``torch.compile`` put calls of hooks into its graphs, and not read what they do."""
+    for hook in list(vars(sys.modules["torch"]).values()):
+        if type(hook) is Hook:
+            dynamo.allow_in_graph(hook)
 
 
 def on_cpu(torch, device):

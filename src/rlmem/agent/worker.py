@@ -24,12 +24,14 @@ class Worker:
 
 def main(folder, package):
     """Hold arrays lazily from now on."""
-    arrays = importlib.import_module(package + ".arrays").Arrays(Worker(folder))
+    holding = importlib.import_module(package + ".arrays")
+    arrays = holding.Arrays(Worker(folder))
     after = importlib.import_module(package + ".imports").After()
     sys.meta_path.insert(0, after)
     importlib.import_module(package + ".lazy").raise_limits()
     after.add("numpy", arrays.watch_numpy)
     after.add("torch", arrays.watch_torch)
+    after.add("torch", lambda _: after.add("torch._dynamo", holding.dynamo_knows))
 
 
 def start(path, folder):
