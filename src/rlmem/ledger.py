@@ -64,7 +64,9 @@ class Leak:
     """A loop that grows for as long as it runs, so that it has no peak."""
 
     bytes_each: int
-    #: What adds them: ``update``, or ``step`` where updates are not seen.
+    low_bytes: int
+    high_bytes: int
+    #: What adds them: ``update``; ``step`` or ``optimizer step`` where no more is seen.
     per: str
     #: How many of those were seen, what they added, who holds it, and how many are to come; ``None`` where not known.
     rounds: int

@@ -155,10 +155,11 @@ def short_run(values: Mapping[str, Any], peak: Peak, beyond: int) -> str:
 
 
 def growing(peak: Peak, leak: Leak) -> str:
-    """``grows 410 MiB an update (losses): no peak can be said; at this rate 22 GiB are full after 55 updates``."""
-    article = "an" if leak.per == "update" else "a"
+    """``grows 410 MiB (390–440) an update (losses): no peak can be said; at this rate 22 GiB are full after 55 updates``."""
+    article = "a" if leak.per == "step" else "an"
     owner = f" ({leak.owner})" if leak.owner else ""
-    text = f"grows {format_size(leak.bytes_each)} {article} {leak.per}{owner}: no peak can be said"
+    ends = format_range(leak.low_bytes, leak.high_bytes, beside=leak.bytes_each)
+    text = f"grows {format_size(leak.bytes_each)} ({ends}) {article} {leak.per}{owner}: no peak can be said"
     if peak.limit_bytes is None:
         return f"{text}; {format_size(peak.expected_bytes)} after {leak.rounds:,} {leak.per}s"
     full = leak.rounds + max(0, peak.limit_bytes - peak.expected_bytes) // leak.bytes_each

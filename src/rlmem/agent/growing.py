@@ -86,6 +86,8 @@ def has_graph(item):
 
 def is_plain(item):
     """Whether its newest elements are numbers: statistics, of which a run has a few bytes a step."""
+    if has_graph(item):
+        return False
     parts = item.values() if isinstance(item, dict) else item
     parts = newest(item) if not isinstance(item, dict) else list(islice(reversed(list(parts)), SAMPLE))
     return all(isinstance(part, (int, float, complex, type(None))) or getattr(part, "ndim", 1) == 0 for part in parts)

@@ -42,16 +42,23 @@ class Levels:
 
     def __init__(self, state, arrays):
         self.state, self.arrays = state, arrays
+        self.begin(None)
+        state.closers.append(self.close)
+
+    def begin(self, per):
+        """Begin anew, with rounds of another kind: what was there before the first update is nothing to go by."""
+        self.per = per
         self.points, self.looks = [], []
         self.lengths = {}
         self.began = self.last = self.looked = None
         self.took, self.every, self.level = 0.0, EVERY_S, 0
         self.first_arrays = set()
-        state.closers.append(self.close)
 
-    def after(self, rounds, steps):
-        """An update (or, of a learner whose updates are not seen, a step) is behind us."""
+    def after(self, per, rounds, steps):
+        """A round is behind us: an update, or an environment or optimizer step where no more is seen."""
         now = time.monotonic()
+        if per != self.per:
+            self.begin(per)
         if self.began is None:
             self.began = self.last = now
         elif now - self.last < self.every:
@@ -128,6 +135,8 @@ class Levels:
 
     def close(self):
         """Levels, looks and the containers that grew, by name."""
+        if self.points:
+            self.look(*self.points[-1][:2])
         if len(self.looks) < 2:
             return
         if len(self.looks) >= 3:
@@ -135,7 +144,12 @@ class Levels:
             found = growing.describe(grown, {key: self.lengths[key] for key in map(id, grown)})[:MOST_CONTAINERS]
         else:
             found = []
-        self.state.facts["levels"] = {"points": self.points, "looks": self.looks, "containers": found}
+        self.state.facts["levels"] = {
+            "per": self.per,
+            "points": self.points,
+            "looks": self.looks,
+            "containers": found,
+        }
 
 
 def containers():
@@ -174,7 +188,9 @@ def is_own(name, places):
 
 
 def rises(points):
-    """``(bytes per round, rise)`` of levels that go up steadily to the end, by their lower envelope; else ``None``.
+    """``(bytes per round, rise, least per round, most)`` of levels that go up steadily to the end; else ``None``.
+
+    By their lower envelope; least and most are those of its stretches.
 
     Of points ``(round, steps, bytes)``; the first fifth, in which a heap settles, is left out, unless they are few: then
     they must rise by more.
@@ -201,7 +217,8 @@ def rises(points):
         return None
     if min(steps) < STEADY * mean or steps[-1] < LAST * mean:
         return None
-    return rise / (lows[-1][0] - lows[0][0]), rise
+    slopes = [step / (lows[index + 1][0] - lows[index][0]) for index, step in enumerate(steps)]
+    return rise / (lows[-1][0] - lows[0][0]), rise, min(slopes), max(slopes)
 
 
 def held():

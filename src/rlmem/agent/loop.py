@@ -6,12 +6,12 @@ update's memory; a few dozen more let the heap settle. Between cycles nothing is
 
 import gc
 import sys
-import threading
 import time
 
-from .arrays import replace, touch
+from .arrays import touch
 from .horizon import Horizon
 from .levels import Levels
+from .stepping import Stepping
 
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
@@ -32,7 +32,7 @@ class Loop:
         self.first_update_s = None
         self.boundary = time.monotonic()
         self.built = False
-        self.horizon, self.stepping = Horizon(), threading.local()
+        self.horizon = Horizon()
         #: Set while a framework's own rehearsal runs: then nothing here ends the job.
         self.held = False
         state.closers[:0] = [self.steps_to_come, self.pending, self.close]
@@ -65,42 +65,7 @@ class Loop:
 
     def watch_gym(self, module):
         """Be told of environments being made and stepped."""
-        wrapper = getattr(module, "Wrapper", None)
-        for name in ("make", "make_vec"):
-            if hasattr(module, name):
-                replace(module, name, self._making(getattr(module, name)))
-        classes = []
-        for path in ("wrappers.common.OrderEnforcing", "wrappers.order_enforcing.OrderEnforcing"):
-            classes.append(_reach(module, path))
-        for name in ("SyncVectorEnv", "AsyncVectorEnv"):
-            classes.append(_reach(module, "vector." + name))
-        for cls in classes:
-            if cls is not None and "step" in vars(cls):
-                cls.step = self._stepping(cls.step)
-        if wrapper is None:
-            self.state.note("environment steps of %s are not seen" % module.__name__)
-
-    def _making(self, function):
-        def make(*args, **kwargs):
-            self.imported()
-            return function(*args, **kwargs)
-
-        return make
-
-    def _stepping(self, function):
-        def step(env, *args, **kwargs):
-            if getattr(self.stepping, "now", False):  # one environment of several, or beneath a wrapper
-                return function(env, *args, **kwargs)
-            self.stepping.now = True
-            try:
-                result = function(env, *args, **kwargs)
-            finally:
-                self.stepping.now = False
-            self.env_stepped()
-            return result
-
-        step.__name__, step.__doc__, step.__wrapped__ = "step", function.__doc__, function
-        return step
+        Stepping(self.imported, self.env_stepped).watch(module)
 
     def imported(self):
         """The first environment or model is about to be made: what is resident now are libraries."""
@@ -125,8 +90,8 @@ class Loop:
         if self.since:
             self.since = 0
             self.cycle_done()
-        elif self.levels is not None and "torch" not in sys.modules:  # whose updates are not seen
-            self.levels.after(self.env_steps, self.env_steps)
+        elif self.levels is not None and not self.cycles:
+            self.levels.after("step", self.env_steps, self.env_steps)
 
     def stepped(self):
         """An optimizer step."""
@@ -144,7 +109,16 @@ class Loop:
         self.updates += 1
         if self.first_update_s is None:
             self.first_update_s = time.monotonic()
-        if not self.env_steps and self.updates >= CYCLES and time.monotonic() - self.first_update_s > UNSEEN_S:
+        if not self.env_steps:
+            self.stepped_alone()
+
+    def stepped_alone(self):
+        """An optimizer step of a loop whose environment steps are not seen: leave after enough of them."""
+        if self.levels is not None:
+            self.levels.after("optimizer step", self.updates, self.updates)
+        if self.updates < CYCLES or time.monotonic() - self.first_update_s < UNSEEN_S:
+            return
+        if self.levels is None or not self.levels.wants_more:
             self.state.phase("update")
             self.state.note("no environment step of this loop is seen: it was stopped after some optimizer steps")
             self.done()
@@ -158,7 +132,7 @@ class Loop:
         again = self.cycles < 2 and self.state.left() > 1.2 * took
         enough = self.cycles >= CYCLES or (now - self.first_update_s > SETTLE_S and not again)
         if self.levels is not None:
-            self.levels.after(self.cycles, self.env_steps)
+            self.levels.after("update", self.cycles, self.env_steps)
             enough = enough and not self.levels.wants_more
         if self.cycles in LOOKED_AT or enough:
             self.state.phase("update")
@@ -186,26 +160,9 @@ class Loop:
 
     def done(self):
         """Enough was seen."""
-        if self.levels is not None and self.cycles:
-            self.levels.look(self.cycles, self.env_steps)
         self.state.leave("loop")
 
     def close(self):
         """How far the loop came, however it ended."""
         if self.built and "model" not in self.state.facts:
             self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}
-
-
-def _reach(module, path):
-    import importlib
-
-    names = path.split(".")
-    for count in range(len(names) - 1, 0, -1):
-        try:
-            found = importlib.import_module(".".join([module.__name__, *names[:count]]))
-        except ImportError:
-            continue
-        for name in names[count:]:
-            found = getattr(found, name, None)
-        return found
-    return None

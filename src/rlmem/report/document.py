@@ -178,11 +178,13 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
             "verdict": {"enum": list(VERDICTS)},
             "growth": {
                 "type": ["object", "null"],
-                "description": "a leak that a dry run saw: bytes each update (or step) adds and nothing frees, how many were "
-                "seen and what they added, who holds it, how many are left until the loop ends (null: not known)",
+                "description": "a leak that a dry run saw: bytes each update (or step) adds and nothing frees, with a range, how "
+                "many were seen and what they added, who holds it, how many are left until the loop ends (null: not known)",
                 "properties": {
                     "bytes_each": _BYTES,
-                    "per": {"enum": ["update", "step"]},
+                    "low_bytes": _BYTES,
+                    "high_bytes": _BYTES,
+                    "per": {"enum": ["update", "step", "optimizer step"]},
                     "rounds": _BYTES,
                     "rise_bytes": _BYTES,
                     "owner": _MAYBE_TEXT,

@@ -23,6 +23,8 @@ LEAST_BYTES, LEAST_SHARE, LEAST_ENDLESS = 64 * MIB, 0.1, 8 * GIB
 LEAST_GAINED, LEAST_LOOKS = 8, 3
 #: Of the rise, what a container must hold to be its owner, and what filling may leave unexplained.
 OWNS, UNEXPLAINED = 0.3, 0.3
+#: A rate is not known better than this: which of the heap's holes are filled first differs from run to run.
+UNSURE = 1.15
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -39,10 +41,12 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
         return None
     endless = [row for row in rows if not row["capacity"] and not row["shortened"]]
     filling = [row for row in rows if row["capacity"] or row["shortened"]]
-    each, rise = _level(seen["points"], looks, filling)
+    each, rise, low, high = _level(seen["points"], looks, filling)
     if len(looks) >= LEAST_LOOKS:
         kept = [row for row in endless if row["grown"] >= LEAST_GAINED and not row["plain"]]
-        each = max(each, sum(map(_bytes, kept)) / rounds)
+        counted = sum(map(_bytes, kept)) / rounds
+        if counted > each:
+            each, low, high = counted, counted, max(high, counted)
     if not each:
         return None
     level, steps = seen["points"][-1][2], max(1, last["steps"] - first["steps"])
@@ -56,7 +60,9 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
         return None
     return Leak(
         bytes_each=max(1, round(each)),
-        per="update" if (facts.get("loop") or {}).get("cycles") else "step",
+        low_bytes=max(1, round(min(low, each / UNSURE))),
+        high_bytes=max(1, round(max(high, each * UNSURE))),
+        per=seen["per"],
         rounds=last["rounds"],
         rise_bytes=max(0, rise),
         owner=_owner(endless, each * rounds),
@@ -80,8 +86,8 @@ def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ..
     return tuple(found)
 
 
-def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple[float, int]:
-    """Bytes a round, and in all, by which the level rises beyond what fills; zeros where it does not."""
+def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple[float, int, float, float]:
+    """Bytes a round, and in all, by which the level rises beyond what fills, least and most; zeros where it does not."""
     first, last = looks[0], looks[-1]
     span = last["rounds"] - first["rounds"]
     explained = sum(map(_bytes, filling))
@@ -94,8 +100,8 @@ def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple
     found = rises([corrected(point) for point in points])
     raw = rises(points)
     if found is None or raw is None or found[1] < UNEXPLAINED * raw[1]:
-        return 0.0, 0
-    return found[0], points[-1][2] - points[0][2]
+        return 0.0, 0, 0.0, 0.0
+    return found[0], points[-1][2] - points[0][2], found[2], found[3]
 
 
 def _arrays(looks: Rows, rounds: int) -> float:

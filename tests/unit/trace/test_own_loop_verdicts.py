@@ -34,7 +34,7 @@ def levels(each: int, *, containers: tuple[dict[str, Any], ...] = (), end: int =
         for rounds in (1, 14, 27, 40)
     ]
     points = [[rounds, 100 * rounds, 300 * MB + each * rounds] for rounds in range(1, 41)]
-    return {"points": points, "looks": looks, "containers": list(containers)}
+    return {"per": "update", "points": points, "looks": looks, "containers": list(containers)}
 
 
 def container(name: str, each: int, grown: int = 39, **more: Any) -> dict[str, Any]:
@@ -82,7 +82,9 @@ def test_a_loop_that_grows_is_said_to_in_every_format(planned: Any, form: str) -
     code, out = planned(facts, "plan", "--ram", "8GB", "--format", form)
     assert code == 5
     text = " ".join(out.split())
-    assert "grows 5.00 MB an update (losses): no peak can be said; at this rate 8.00 GB are full after" in text
+    assert (
+        "grows 5.00 MB (4.35–5.75) an update (losses): no peak can be said; at this rate 8.00 GB are full after" in text
+    )
     if form == "json":
         document = json.loads(out)
         assert document["verdict"] == "grows"
