@@ -73,6 +73,9 @@ class Leak:
     rise_bytes: int
     owner: str | None = None
     left: float | None = None
+    #: The owner's type, and whether its elements are tensors that keep the graphs they were computed by.
+    kind: str = ""
+    keeps_graphs: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

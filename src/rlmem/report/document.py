@@ -81,6 +81,9 @@ def plan_document(plan: Plan) -> dict[str, Any]:
                 "title": finding.title,
                 "saves_bytes": finding.saves_bytes,
                 "location": finding.location,
+                "line": finding.place.line if finding.place else None,
+                "costs_bytes": finding.costs_bytes,
+                "costs_per": finding.costs_per,
                 "remedy": finding.remedy,
                 "changes": dict(finding.changes),
             }
@@ -189,6 +192,8 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                     "rise_bytes": _BYTES,
                     "owner": _MAYBE_TEXT,
                     "left": {"type": ["number", "null"]},
+                    "kind": _TEXT,
+                    "keeps_graphs": {"type": "boolean"},
                 },
             },
             "unknown": {
@@ -249,7 +254,11 @@ PLAN_JSON_SCHEMA: dict[str, Any] = {
                         "location": _MAYBE_TEXT,
                         "remedy": _MAYBE_TEXT,
                         "changes": {"type": "object"},
-                    }
+                        "line": {"type": ["integer", "null"], "description": "of the script that was planned"},
+                        "costs_bytes": _MAYBE_BYTES,
+                        "costs_per": _TEXT,
+                    },
+                    optional=("line", "costs_bytes", "costs_per"),
                 ),
             },
             "method": {

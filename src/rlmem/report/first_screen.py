@@ -15,6 +15,7 @@ from rlmem.report.view import (
     Table,
     View,
     finding_item,
+    gain,
     limit_note,
     title_of,
     verdict_lines,
@@ -24,7 +25,7 @@ from rlmem.units import format_size
 
 #: Rows of a device; of each when there are two.
 MOST_OWNERS, MOST_OWNERS_EACH = 4, 3
-MOST_CHANGES = 2
+MOST_CHANGES, MOST_LINTED = 2, 4
 #: What holds or saves less than this share of the peak is left to ``--full``.
 SMALL = 0.01
 #: The first word of a component, in words.
@@ -67,12 +68,12 @@ def first_screen(document: Mapping[str, Any], asked: Asked) -> View:
     """A plan for someone who sees one for the first time; about 20 lines."""
     owners = Section(title="Where it goes, at the peak", tables=tuple(_owner_tables(document)))
     changes = _changes(document)
-    change = Section(title="What to change", items=changes)
+    change = Section(title="What to change", lines=_linted(document), items=changes)
     commands = _commands(document, asked, len(document["findings"]) - len(changes))
     return View(
         title=title_of(document["target"]),
         verdict=verdict_lines(document),
-        sections=(owners, *([change] if changes else []), commands),
+        sections=(owners, *([change] if changes or change.lines else []), commands),
         notes=(*document["notes"], limit_note(document)),
     )
 
@@ -114,6 +115,16 @@ def _changes(document: Mapping[str, Any]) -> tuple[Item, ...]:
     return (*others[:MOST_CHANGES], *smaller)
 
 
+def _linted(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """``lint: 2 findings, MEM101 line 5 (saves 6.57 GiB), MEM601 line 38``."""
+    found = [each for each in document["findings"] if each.get("line")]
+    if not found:
+        return ()
+    said = [f"{each['code']} line {each['line']}" + (f" ({gain(each)})" if gain(each) else "") for each in found]
+    more = f", {len(said) - MOST_LINTED} more" if len(said) > MOST_LINTED else ""
+    return (f"lint: {len(found)} finding{'' if len(found) == 1 else 's'}, {', '.join(said[:MOST_LINTED])}{more}",)
+
+
 def _smaller(finding: Mapping[str, Any]) -> Item:
     """That it does not fit is in the verdict; here stands what would."""
     return Item(lead=finding["code"], text=finding["remedy"] or finding["title"], tone="bad")
@@ -132,7 +143,7 @@ def _helping(document: Mapping[str, Any], asked: Asked) -> Iterator[tuple[str, s
     match document["verdict"]:
         case "does-not-fit" | "tight":
             yield "make it fit", asked.command("fit")
-        case "grows" if asked.is_script:
+        case "grows" if asked.is_script and any(each.get("line") for each in document["findings"]):
             yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target))
         case "unknown":
             yield "measure it", asked.command("measure")

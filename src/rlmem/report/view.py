@@ -301,15 +301,23 @@ def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:
 
 def finding_item(finding: Mapping[str, Any]) -> Item:
     """One finding as a line."""
-    saves = finding["saves_bytes"]
-    place = f"{finding['location']}: " if ".py:" in (finding["location"] or "") else ""
+    line, location = finding.get("line"), finding["location"] or ""
+    place = f"line {line}: " if line else f"{location}: " if ".py:" in location else ""
     return Item(
         lead=finding["code"],
         text=f"{place}{finding['title']}",
         tone=_SEVERITY_TONE[finding["severity"]],
-        saves="" if saves is None else "saves nothing" if saves == 0 else f"saves {format_size(saves)}",
+        saves=gain(finding),
         more=(finding["remedy"],) if finding["remedy"] else (),
     )
+
+
+def gain(finding: Mapping[str, Any]) -> str:
+    """What a finding saves, else what it costs, where that is known."""
+    saves, costs, per = finding["saves_bytes"], finding.get("costs_bytes"), finding.get("costs_per")
+    if saves is not None:
+        return f"saves {format_size(saves)}" if saves else "saves nothing"
+    return f"costs {format_size(costs)}{f' per {per}' if per else ''}" if costs else ""
 
 
 def why_sections(found: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:

@@ -65,8 +65,8 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
         per=seen["per"],
         rounds=last["rounds"],
         rise_bytes=max(0, rise),
-        owner=_owner(endless, each * rounds),
         left=left,
+        **_owner(endless, each * rounds),
     )
 
 
@@ -119,13 +119,12 @@ def _bytes(row: Mapping[str, Any]) -> int:
     return int(row["bytes_each"] * row["grown"])
 
 
-def _owner(endless: Rows, rise: float) -> str | None:
+def _owner(endless: Rows, rise: float) -> dict[str, Any]:
     """The container that holds what grew: one of tensors with their graphs, else the one that gained most."""
-    graphs = [row for row in endless if row["graph"]]
-    if graphs:
-        return str(graphs[0]["name"])
-    best = max(endless, key=_bytes, default=None)
-    return str(best["name"]) if best is not None and _bytes(best) >= OWNS * rise else None
+    row = next((row for row in endless if row["graph"]), None) or max(endless, key=_bytes, default=None)
+    if row is None or not (row["graph"] or _bytes(row) >= OWNS * rise):
+        return {}
+    return {"owner": str(row["name"]), "kind": row["kind"], "keeps_graphs": bool(row["graph"])}
 
 
 def rounds_left(looks: Rows) -> float | None:

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
-from rlmem.findings import Finding
 from rlmem.ledger import Leak, Ledger, Peak
-from rlmem.lint.linter import Linter
-from rlmem.lint.settings import Asked, settings_for
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.quantity import Quantity
@@ -26,14 +22,13 @@ from rlmem.trace.extend import extend
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak
 from rlmem.trace.ledger import TracedLedger, is_partly_written
+from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments
-from rlmem.trace.target import Target
 from rlmem.units import format_size
 
-#: Why VRAM is unknown, what could use it, and the rules about leaks.
+#: Why VRAM is unknown, and what could use it.
 _NO_VRAM = "VRAM of a loop of its own is not predicted; 'rlmem measure' reads it on a machine with the GPU"
 _GPU_LIBRARIES = {"torch", "jax", "tensorflow", "cupy"}
-_LEAKS = "MEM6"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +48,15 @@ def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
 
 
 def traced(planner: Planner, run: DryRun) -> Traced:
-    """The plan, and a way to plan the run changed."""
+    """The plan with all findings, and a way to plan the run changed."""
+    found = _traced(planner, run)
+    plan = with_lint(found.plan, run.target, described=found.replan is not None)
+    leak = next((peak.leak for peak in plan.peaks if peak.leak is not None), None)
+    return replace(found, plan=plan if leak is None else with_cause(plan, leak, run.target))
+
+
+def _traced(planner: Planner, run: DryRun) -> Traced:
+    """The plan with the findings of its description."""
     spec = describe(run)
     closed = _closed(planner, spec)
     phases = run.facts["phases"]
@@ -86,14 +89,11 @@ def _own_loop(planner: Planner, run: DryRun, spec: RunSpec, closed: Plan | None)
     ledger = TracedLedger(run.facts, leak=leak, limit_bytes=budget.ram_bytes).ledger()
     found = _judged(planner, spec, ledger, closed, _loop_notes(run))
     plan = found.plan
-    findings = written_findings(run.target)
     if leak is not None:
         peaks = (replace(peak, leak=leak) if _grows(peak) else peak for peak in plan.peaks)
-        owner = leak.owner or "?"
-        findings = tuple(sorted(findings, key=lambda each: (owner not in each.title, not each.code.startswith(_LEAKS))))
         plan = replace(plan, peaks=tuple(peaks), notes=(*_leak_notes(leak), *plan.notes))
     unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
-    return replace(found, plan=replace(plan, findings=(*plan.findings, *findings), unknown=unknown))
+    return replace(found, plan=replace(plan, unknown=unknown))
 
 
 def _grows(peak: Peak) -> bool:
@@ -111,22 +111,6 @@ def _leak_notes(leak: Leak) -> tuple[str, ...]:
         return (seen,)
     need = format_size(round(leak.left * leak.bytes_each))
     return (f"{seen}; its loop goes on for {leak.left:,.0f} more, which would add {need}",)
-
-
-def written_findings(target: Target) -> tuple[Finding, ...]:
-    """What ``rlmem lint`` says of a target that is a script, with the line of each."""
-    if target.kind != "script":
-        return ()
-    path = Path(target.text)
-    try:
-        settings = settings_for([path], Asked())
-        report = Linter(settings, settings.budget()).lint(path)
-    except RlmemError:
-        return ()
-    return tuple(
-        replace(found.finding, location=f"{path.name}:{found.finding.place.line}" if found.finding.place else None)
-        for found in report.shown
-    )
 
 
 def _with_gpu(ledger: Ledger, run: DryRun, planner: Planner) -> tuple[Ledger, tuple[str, ...]]:

@@ -71,6 +71,7 @@ def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
 )
 def test_the_next_command_follows_from_the_verdict(verdict: str, target: str, label: str, command: str) -> None:
     found = {**document(), "verdict": verdict}
+    found["findings"] = [{**each, "line": 3} for each in found["findings"]]
     assert commands(first_screen(found, Asked(target=target)))[label] == command.split()
 
 

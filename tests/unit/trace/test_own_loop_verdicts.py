@@ -73,6 +73,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
         code = cli([command, str(script), *options])
         return code, capsys.readouterr().out
 
+    run.script = script  # type: ignore[attr-defined]
     return run
 
 
@@ -171,3 +172,40 @@ def test_small_objects_count_by_what_they_come_to() -> None:
     assert find_leak(loop(levels=levels(0, containers=(small,), end=10_000))) is None
     statistics = {**small, "plain": True}
     assert find_leak(loop(levels=levels(0, containers=(statistics,), end=10_000_000))) is None
+
+
+KEPT = """import torch
+losses = []
+for step in range(1000):
+    loss = torch.nn.functional.mse_loss(model(x), y)
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+    losses.append(loss)
+"""
+
+
+def test_what_lint_says_stands_in_the_plan_with_its_line(planned: Any) -> None:
+    planned.script.write_text(KEPT)
+    _, out = planned(loop(), "plan", "--ram", "8GB")
+    assert "lint: 1 finding, MEM601 line 8" in out
+    assert "line 8: losses keeps loss" in planned(loop(), "plan", "--ram", "8GB", "--full")[1]
+    (finding,) = json.loads(planned(loop(), "plan", "--ram", "8GB", "--json")[1])["findings"]
+    assert (finding["code"], finding["line"], finding["location"]) == ("MEM601", 8, "train.py:8")
+
+
+def test_a_plan_does_not_repeat_what_it_has_silenced(planned: Any) -> None:
+    planned.script.write_text(KEPT.replace("losses.append(loss)", "losses.append(loss)  # rlmem: ignore[MEM601] short"))
+    code, out = planned(loop(), "plan", "--ram", "8GB", "--json")
+    assert (code, json.loads(out)["findings"]) == (0, [])
+
+
+def test_a_list_that_was_seen_to_keep_graphs_is_named_with_the_line_that_adds_to_it(planned: Any) -> None:
+    planned.script.write_text("losses = []\nfor step in range(9):\n    losses.append(net(x).mean())\n")
+    facts = loop(levels=levels(5 * MB, containers=(container("losses", 600, graph=True),)))
+    _, out = planned(facts, "plan", "--ram", "8GB")
+    assert "MEM601  train.py:3: losses keeps tensors with the graphs that computed them" in out
+    assert "lint" not in out
+    plain = loop(levels=levels(5 * MB, containers=(container("losses", 5 * MB),)))
+    _, out = planned(plain, "plan", "--ram", "8GB")
+    assert "losses grows at train.py:3: losses.append(net(x).mean())" in out
