@@ -14,17 +14,10 @@ from rlmem.holdings import Holding
 from rlmem.measure.limits import Limit
 from rlmem.moments import Moment
 from rlmem.runner.acting import Response
+from rlmem.runner.causes import find_cause
+from rlmem.runner.deaths import Death, Kills, read_death, read_kills
 from rlmem.runner.guarding import Guard, Load, Policy, parse_action
-from rlmem.runner.postmortem import (
-    Death,
-    Kills,
-    examine,
-    find_cause,
-    fitting_changes,
-    read_death,
-    read_kills,
-    what_grew,
-)
+from rlmem.runner.postmortem import examine, fitting_changes, what_grew
 from rlmem.units import GIB, MIB
 
 

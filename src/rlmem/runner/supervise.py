@@ -21,18 +21,12 @@ from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.plan import Budget
 from rlmem.runner.acting import Response
+from rlmem.runner.causes import PostMortem, find_cause
+from rlmem.runner.deaths import Death, Places, read_death
 from rlmem.runner.foreground import Foreground
 from rlmem.runner.foretold import Foretold
 from rlmem.runner.guarding import Alarm, Guard, Load, Policy, ram_load
-from rlmem.runner.postmortem import (
-    Death,
-    Places,
-    PostMortem,
-    examine,
-    find_cause,
-    read_death,
-    what_grew,
-)
+from rlmem.runner.postmortem import examine, what_grew
 from rlmem.runner.recording import Recorder, Timeline
 from rlmem.runner.sampler import read_pages
 from rlmem.units import format_size

@@ -1,0 +1,121 @@
+"""What is left of processes that died: their exceptions, and the kernel's counters and limits of where they ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from rlmem.measure import cgroup
+from rlmem.measure.files import parse_pairs, read_text
+from rlmem.measure.limits import Limit, read_limits
+from rlmem.runner.caps import oom_kills
+from rlmem.units import parse_size
+
+ROOT = Path("/")
+_SIZES = (
+    re.compile(r"[Uu]nable to allocate ([\d.]+ ?[KMGTP]i?B)"),  # numpy
+    re.compile(r"[Tt]ried to allocate ([\d.]+ ?[KMGTP]?i?B|\d+ bytes)"),  # torch, CPU and CUDA
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kills:
+    """The kernel's counts of processes it ended for want of memory: per cgroup, and on the whole machine."""
+
+    groups: Mapping[str, int]
+    machine: int | None = None
+
+    def with_new(self, later: Kills) -> Kills:
+        """The same, with cgroups that the process has moved to since."""
+        return Kills(groups={**later.groups, **self.groups}, machine=self.machine)
+
+    def risen(self, later: Kills) -> tuple[str, ...]:
+        """Where it did so in between, the innermost cgroup first; ``machine`` for one outside of our cgroups."""
+        groups = [path for path, count in later.groups.items() if count > self.groups.get(path, count)]
+        groups.sort(key=len, reverse=True)
+        host = self.machine is not None and later.machine is not None and later.machine > self.machine
+        return tuple(groups) or (("machine",) if host else ())
+
+
+def read_kills(pid: int, *, root: Path = ROOT, known: Kills | None = None) -> Kills:
+    """Count for a process's cgroups; ``known`` names them once the process is gone."""
+    if known is None:
+        levels = cgroup.levels(root=root, pid=str(pid), controller="memory")
+    else:
+        v2 = [(Path(path), (Path(path) / "memory.events").exists()) for path in known.groups]
+        levels = tuple(
+            cgroup.Level(version=cgroup.V2 if new else cgroup.V1, path=path, is_leaf=False) for path, new in v2
+        )
+    machine = parse_pairs(read_text(root / "proc/vmstat")).get("oom_kill")
+    return Kills(groups={str(level.path): oom_kills(level) for level in levels}, machine=machine)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Death:
+    """An exception that nobody caught, as the process left it."""
+
+    pid: int
+    type: str
+    message: str = ""
+    kinds: tuple[str, ...] = ()
+    where: str | None = None
+    thread: str = ""
+    worker: str | None = None
+    phase: str = ""
+    step: int | None = None
+    #: Resource limits on memory that the process had, by name.
+    limits: Mapping[str, int] = field(default_factory=dict)
+    at: float = 0.0
+
+    @property
+    def memory(self) -> str | None:
+        """``cuda`` or ``ram`` for want of which it ended; None for another reason."""
+        if "OutOfMemoryError" in self.kinds or "CUDA out of memory" in self.message:
+            return "cuda"
+        if "MemoryError" in self.kinds or "can't allocate memory" in self.message:
+            return "ram"
+        return None
+
+    @property
+    def wanted_bytes(self) -> int | None:
+        """What it asked for when there was no more, where the message says."""
+        for pattern in _SIZES:
+            if match := pattern.search(self.message):
+                return parse_size(match[1].replace(" bytes", "B").replace(" ", ""))
+        return None
+
+
+def read_death(data: Mapping[str, Any]) -> Death:
+    """A death as the agent wrote it down; what this version does not know is left out."""
+    known = {name: data[name] for name in Death.__slots__ if name in data}
+    return Death(**{**known, "kinds": tuple(known.get("kinds", ()))})
+
+
+class Places:
+    """The limits and cgroups a process has had; looked at ever more seldom, as they hardly change once it runs."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid, self._next = pid, 0.0
+        self._kills = read_kills(pid)
+        self._limits: dict[tuple[str, str], Limit] = {}
+        self.look(0.0)
+
+    @property
+    def limits(self) -> tuple[Limit, ...]:
+        """Every limit that was seen."""
+        return tuple(self._limits.values())
+
+    def look(self, at_s: float) -> None:
+        """Look again, when it is time: a launcher moves to a cgroup, a program sets limits of its own."""
+        if at_s < self._next:
+            return
+        self._next = min(max(2 * at_s, at_s + 0.5), at_s + 60.0)
+        self._kills = self._kills.with_new(read_kills(self._pid))
+        self._limits |= {(limit.kind, limit.detail): limit for limit in read_limits(pid=str(self._pid))}
+
+    def risen(self) -> tuple[str, ...]:
+        """Where the kernel has ended processes for want of memory since."""
+        return self._kills.risen(read_kills(self._pid, known=self._kills))
