@@ -402,3 +402,34 @@ def test_kills_are_counted_per_cgroup_and_on_the_machine(tmp_path: Path) -> None
     after = read_kills(5, root=tmp_path, known=before)
     assert before.risen(after) == (str(group),)
     assert before.risen(Kills(groups=before.groups, machine=4)) == ("machine",)
+
+
+KERNEL = {"ram": 16 * GIB, "swap": 0, "overcommit": 0, "commit_limit": 8 * GIB, "committed": 7 * GIB}
+LARGE = "Unable to allocate 40.0 GiB for an array"
+
+
+@pytest.mark.parametrize(
+    ("message", "kernel", "words"),
+    [
+        (LARGE, KERNEL, "no more at once than the machine has, 16.0 GiB of RAM and swap (overcommit)"),
+        ("", {**KERNEL, "overcommit": 2}, "promises 8.00 GiB to all processes together, and 7.00 GiB were promised"),
+        ("", {**KERNEL, "maps": 65_530, "most_maps": 65_530}, "65,530 mappings"),
+        ("Unable to allocate 1.00 GiB", KERNEL, "no limit is known that refused it"),
+        ("", KERNEL, "does not say how much it asked for"),
+    ],
+)
+def test_a_refusal_is_told_with_its_evidence(message: str, kernel: dict[str, int], words: str) -> None:
+    death = Death(pid=1, type="builtins.MemoryError", kinds=("MemoryError",), message=message, kernel=kernel)
+    assert words in cause(deaths=[death]).cause
+
+
+def test_an_error_brought_from_a_worker_is_told_at_the_workers_own_line() -> None:
+    remote = 'Traceback (most recent call last):\n  File "/p/lib/python3.11/multiprocessing/pool.py", line 125, in worker\n' \
+        '  File "/home/me/train.py", line 7, in step\n  File "/p/lib/python3.11/site-packages/numpy/_core/numeric.py", line 232\n' \
+        'numpy._core._exceptions._ArrayMemoryError: Unable to allocate 50.0 MiB for an array'  # fmt: skip
+    death = Death(pid=1, type="builtins.RuntimeError", kinds=("RuntimeError",), message="worker failed", remote=remote)
+    found = cause(deaths=[death], bounds={1: {}, 5: {"RLIMIT_AS": GIB}})
+    assert found.cause.startswith(
+        "no memory (RuntimeError) when it asked for 50.0 MiB at /home/me/train.py:7 (numpy/_core/numeric.py:232) in worker 5: "
+        "RLIMIT_AS of 1.00 GiB"
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -20,6 +21,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.holdings import Holding
 from rlmem.measure.attach import preload
 from rlmem.moments import Moment
+from rlmem.report.recorded import ending
 from rlmem.runner.caps import make_group
 from rlmem.runner.causes import find_cause
 from rlmem.runner.foreground import CommandError, Foreground
@@ -371,7 +373,7 @@ def family(note: Path) -> list[str]:
         if os.fork() == 0:
             time.sleep(120); os._exit(0)
         open({str(note)!r}, "w").write(str(os.getpid()))
-        time.sleep(120)
+        while True: time.sleep(0.05)  # a signal right before a long sleep is seen after it only
         """
     )
 
@@ -471,3 +473,112 @@ def test_a_kill_elsewhere_on_the_machine_is_not_ours(returncode: int) -> None:
     killed = find_cause(returncode=-9, stopped_for=None, deaths=(), kills=("machine",), moments=())
     assert killed is not None
     assert killed.kind == "oom-killer"
+
+
+# -- what ended a worker, a thread, a part of it ----------------------------------------------------------------------------
+
+
+def run_main(body: str, tmp_path: Path) -> Ended:
+    """A program with a ``work`` function for workers, and a main part."""
+    program = tmp_path / "main.py"
+    program.write_text(
+        "import ctypes, multiprocessing, os, resource, signal, sys, threading, time\n"
+        "spawn = multiprocessing.get_context('spawn')\n" + textwrap.dedent(body)
+    )
+    return supervised([sys.executable, str(program)], tmp_path)[0]
+
+
+def test_a_workers_own_limit_is_told_where_a_pool_brings_its_error(tmp_path: Path) -> None:
+    body = """
+        def work(_):
+            resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+            return len(bytearray(3 << 30))
+        if __name__ == "__main__":
+            with spawn.Pool(1) as pool: pool.map(work, [0])
+    """
+    ended = run_main(body, tmp_path)
+    assert (ended.exit_code, ended.status) == (1, "oom")
+    assert ended.postmortem is not None
+    assert "main.py:6 in worker" in ended.postmortem.cause
+    assert "RLIMIT_AS of 1.00 GiB" in ended.postmortem.cause
+    assert "overcommit" not in ended.postmortem.cause
+
+
+@pytest.mark.parametrize(("how", "code"), [("spawn", 0), ("forkserver", 0), ("spawn", 1)])
+def test_a_worker_killed_from_outside_is_told_whatever_the_command_says(how: str, code: int, tmp_path: Path) -> None:
+    body = f"""
+        def work():
+            time.sleep(0.3)
+            os.kill(os.getpid(), signal.SIGKILL)
+        if __name__ == "__main__":
+            one = multiprocessing.get_context({how!r}).Process(target=work)
+            one.start(); one.join(); sys.exit({code})
+    """
+    ended = run_main(body, tmp_path)
+    assert (ended.exit_code, ended.status) == (code, "failed" if code else "ok")
+    assert ended.postmortem is not None
+    assert ended.postmortem.kind == "killed"
+    assert f"worker {ended.exits[0].pid}" in ended.postmortem.cause
+    assert "was killed by SIGKILL" in ended.postmortem.cause
+
+
+@pytest.mark.parametrize("how", ["spawn", "forkserver"])
+def test_a_worker_that_the_program_kills_itself_is_no_failure(how: str, tmp_path: Path) -> None:
+    body = f"""
+        def work(): time.sleep(60)
+        if __name__ == "__main__":
+            one = multiprocessing.get_context({how!r}).Process(target=work)
+            one.start(); one.kill(); one.join()
+    """
+    ended = run_main(body, tmp_path)
+    assert (ended.status, ended.postmortem) == ("ok", None)
+    assert [each.sender is not None for each in ended.exits] == [True]
+
+
+def test_a_crash_of_a_worker_is_told(tmp_path: Path) -> None:
+    body = """
+        def work(): ctypes.string_at(0)
+        if __name__ == "__main__":
+            one = spawn.Process(target=work)
+            one.start(); one.join(); sys.exit(3)
+    """
+    ended = run_main(body, tmp_path)
+    assert ended.postmortem is not None
+    assert ended.postmortem.kind == "aborted"
+    assert "SIGSEGV" in ended.postmortem.cause
+
+
+def test_a_memory_error_in_a_thread_is_told_beside_exit_code_0(tmp_path: Path) -> None:
+    pytest.importorskip("numpy")
+    body = """
+        import numpy
+        thread = threading.Thread(target=numpy.ones, args=(1 << 42,), name="prefetch")
+        thread.start(); thread.join()
+    """
+    ended = run_main(body, tmp_path)
+    assert (ended.exit_code, ended.status) == (0, "ok")
+    assert ended.postmortem is not None
+    assert "in thread prefetch" in ended.postmortem.cause
+    assert "of RAM and swap (overcommit)" in ended.postmortem.cause
+    assert "but a part of it failed" in ending({"ended": ended.to_dict()})
+
+
+def test_an_uncaught_bad_alloc_is_told_with_the_limit(tmp_path: Path) -> None:
+    body = """
+        new = ctypes.CDLL("libstdc++.so.6")._Znwm
+        new.restype, new.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+        resource.setrlimit(resource.RLIMIT_AS, (1 << 30, 1 << 30))
+        kept = bytearray(700 << 20)
+        time.sleep(2)
+        new(1 << 30)
+    """
+    try:
+        ctypes.CDLL("libstdc++.so.6")
+    except OSError:
+        pytest.skip("no libstdc++")
+    ended = run_main(body, tmp_path)
+    assert (ended.exit_code, ended.status) == (134, "oom")
+    assert ended.postmortem is not None
+    assert "SIGABRT" in ended.postmortem.cause
+    assert "std::bad_alloc" in ended.postmortem.cause
+    assert "RLIMIT_AS is 1.00 GiB" in ended.postmortem.cause

@@ -4,6 +4,7 @@ Hooks are chained and never replaced: whatever the program or its environment ha
 run was stands in a small mapped file, which costs no system call to write and is still there after SIGKILL.
 """
 
+import functools
 import json
 import mmap
 import os
@@ -26,7 +27,7 @@ def install(folder):
     _state["folder"] = folder
     sys.excepthook = _chained(sys.excepthook)
     threading.excepthook = _chained_thread(threading.excepthook)
-    from . import pressure
+    from . import exits, pressure
     from .imports import After
 
     after = next((finder for finder in sys.meta_path if isinstance(finder, After)), None)
@@ -34,6 +35,8 @@ def install(folder):
         after = After()
         sys.meta_path.insert(0, after)
     after.add("multiprocessing.process", _watch_multiprocessing)
+    after.add("resource", _watch_limits)
+    exits.install()
     pressure.install(after)
 
 
@@ -78,6 +81,8 @@ def note(error, trace, worker=None):
             "kinds": [base.__name__ for base in type(error).__mro__],
             "message": str(error)[:2000],
             "where": _where(trace),
+            "line": _where(trace, own=True),
+            "remote": _remote(error),
             "thread": threading.current_thread().name,
             "worker": worker,
             "phase": phase,
@@ -85,6 +90,8 @@ def note(error, trace, worker=None):
             "limits": _limits(),
             "at": time.time(),
         }
+        if "MemoryError" in said["kinds"]:
+            said["kernel"] = _kernel()
         leave("death", said)
     except Exception:  # the program's own last words matter more
         pass
@@ -96,6 +103,46 @@ def _limits():
 
     found = {name: resource.getrlimit(getattr(resource, name))[0] for name in ("RLIMIT_AS", "RLIMIT_DATA")}
     return {name: soft for name, soft in found.items() if soft != resource.RLIM_INFINITY}
+
+
+def _watch_limits(module):
+    """A limit that a process sets itself counts for what it allocates right after, before anybody looks."""
+    original = module.setrlimit
+
+    @functools.wraps(original)
+    def setrlimit(*args):
+        original(*args)
+        limits = _limits()
+        if limits:
+            leave("limit", {"pid": os.getpid(), "limits": limits})
+
+    module.setrlimit = setrlimit
+
+
+def _kernel():
+    """What the kernel goes by when it promises memory: its policy, the machine's size, and how many mappings there are."""
+    from . import proc
+
+    memory = proc.sizes(proc.read("/proc/meminfo") or b"")
+    found = {
+        "ram": memory.get("MemTotal"),
+        "swap": memory.get("SwapTotal"),
+        "commit_limit": memory.get("CommitLimit"),
+        "committed": memory.get("Committed_AS"),
+        "overcommit": int(proc.read("/proc/sys/vm/overcommit_memory") or 0),
+        "most_maps": int(proc.read("/proc/sys/vm/max_map_count") or 0),
+        "maps": (proc.read("/proc/self/maps") or b"").count(b"\n"),
+    }
+    return {name: number for name, number in found.items() if number is not None}
+
+
+def _remote(error):
+    """The traceback of another process that an exception was brought from, as its text; None for one of our own."""
+    cause = error.__cause__
+    if cause is not None and type(cause).__name__.endswith("RemoteTraceback"):  # Pool, ProcessPoolExecutor, joblib
+        return str(cause)[-4000:]
+    message = str(error)
+    return message[-4000:] if "Traceback (most recent call last)" in message else None  # DataLoader, Ray
 
 
 def leave(kind, said):
@@ -111,13 +158,32 @@ def leave(kind, said):
         pass
 
 
-def _where(trace):
-    """``file:line`` of the innermost frame, without loading what formats a traceback."""
+def _where(trace, own=False):
+    """``file:line`` of the innermost frame, or of the innermost in the program's own files.
+
+    What formats a traceback is not loaded for it.
+    """
     place = None
     while trace is not None:
-        place = "%s:%d" % (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
+        file = trace.tb_frame.f_code.co_filename
+        if not own or not _is_installed(file):
+            place = "%s:%d" % (
+                os.path.relpath(file) if own and file.startswith(os.getcwd() + os.sep) else file,
+                trace.tb_lineno,
+            )
         trace = trace.tb_next
     return place
+
+
+def _is_installed(file):
+    """Whether a file is of a package or of Python itself."""
+    here = os.path.dirname(os.path.abspath(__file__))
+    parts = file.replace(os.sep, "/").split("/")
+    return (
+        "site-packages" in parts
+        or "dist-packages" in parts
+        or file.startswith((os.path.dirname(os.__file__) + os.sep, here, "<frozen"))
+    )
 
 
 def mark():

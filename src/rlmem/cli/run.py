@@ -153,7 +153,7 @@ def command(
     document = recorded_document({**header, "ended": ended.to_dict()}, moments) | {"run": run}
     if output is not None:
         _write(document, output, as_json=as_json)
-    if not quiet or ended.status != "ok":
+    if not quiet or ended.status != "ok" or ended.postmortem is not None:
         for line in summary_lines(document):
             _say(line)
     return ended.exit_code

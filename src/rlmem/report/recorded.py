@@ -13,6 +13,7 @@ from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document
 from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Item, Section, Table, View
+from rlmem.runner.causes import signal_name
 from rlmem.runner.recording import read_moment
 from rlmem.runner.store import Run
 from rlmem.units import format_count, format_size
@@ -195,7 +196,7 @@ def ending(document: Mapping[str, Any]) -> str:
     after = f"after {duration(ended['wall_s'])}"
     code, signals = ended["returncode"], ended.get("signals") or ()
     if ended["status"] == "ok":
-        return f"ended well {after}"
+        return f"exit code 0 {after}, but a part of it failed" if ended.get("postmortem") else f"ended well {after}"
     if ended["status"] == "stopped":
         return f"stopped by rlmem {after}, exit code {ended['exit_code']}"
     if ended["status"] == "interrupted":
@@ -203,16 +204,6 @@ def ending(document: Mapping[str, Any]) -> str:
     if code is not None and code < 0:
         return f"killed by {signal_name(-code)} {after}"
     return f"exit code {code} {after}"
-
-
-def signal_name(number: int) -> str:
-    """SIGKILL for 9; numbers that have no name stay numbers."""
-    import signal
-
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def peak_sentence(document: Mapping[str, Any]) -> str:
@@ -257,6 +248,7 @@ def summary_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     if checkpoint and checkpoint.get("state") == "saved":
         lines.append(f"checkpoint: {checkpoint['folder']}")
     lines += _postmortem_lines(ended.get("postmortem"))
+    lines += _kills(ended) if not ended.get("postmortem") else []
     if cleared := ended.get("cleared"):
         lines.append(f"ended what it left behind: {_processes(cleared)}")
     if ended.get("left"):
@@ -267,6 +259,17 @@ def summary_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     if document["run"]:
         lines.append(f"recorded as {document['run']}: rlmem assess {document['run']}")
     return tuple(lines)
+
+
+def _kills(ended: Mapping[str, Any]) -> list[str]:
+    """Workers that the run itself killed: no failure, but said."""
+    found = [each for each in ended.get("exits", ()) if each["sender"] is not None]
+    if not found:
+        return []
+    who = f"worker {found[0]['pid']} was" if len(found) == 1 else f"{len(found)} workers were"
+    return [
+        f"{who} killed by {signal_name(found[0]['signal'])}, sent by process {found[0]['sender']} of the run itself"
+    ]
 
 
 def _processes(found: Sequence[Mapping[str, Any]]) -> str:
@@ -290,6 +293,7 @@ def _postmortem_lines(found: Mapping[str, Any] | None) -> list[str]:
     if found["grown"]:
         told = ", ".join(f"{row['name']} +{format_size(row['nbytes'])}" for row in found["grown"][:3])
         lines.append(f"grew in the last {duration(found['window_s'])}: {told}")
+    lines += [f"what to do: {found['todo']}"] if found.get("todo") else []
     lines += [f"would have fit: {text}" for text in found["changes"][:2]]
     lines += [f"smaller: {text}" for text in found.get("advice", ())[: 2 - len(found["changes"][:2])]]
     return lines
@@ -340,6 +344,7 @@ def why_section(found: Mapping[str, Any]) -> Section:
     columns = (Column(title="what", right=False), Column(title="grew"), Column(title="to"), Column(title="rows"))
     tables = (Table(title=f"In the last {duration(found['window_s'])}", columns=columns, rows=rows),) if rows else ()
     items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found["changes"])
+    items += (Item(lead="what to do", text=found["todo"], tone="plain"),) if found.get("todo") else ()
     items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in found.get("advice", ()))
     lines = () if found["changes"] else ("No change is known that would have fit: its owners were not recorded.",)
     return Section(title="Why it died, and what would have fit", lines=lines, tables=tables, items=items)

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from rlmem.agent import proc
 from rlmem.measure import cgroup
 from rlmem.measure.files import parse_pairs, read_text
-from rlmem.measure.limits import Limit, read_limits
+from rlmem.measure.limits import Limit, parse_rlimits, read_limits
 from rlmem.runner.caps import oom_kills
 from rlmem.units import parse_size
 
 ROOT = Path("/")
+#: What numpy, torch, the C library and C++ say when they get no memory, in exceptions of any type: a worker's own often
+#: comes as another one.
+_REFUSED = ("MemoryError", "can't allocate memory", "Cannot allocate memory", "std::bad_alloc")
+_KERNEL_NAMES = {"Max address space": "RLIMIT_AS", "Max data size": "RLIMIT_DATA"}
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
+_INSTALLED = re.compile(r"^.*/(?:(?:site|dist)-packages|lib/python3\.\d+)/")
 _SIZES = (
     re.compile(r"[Uu]nable to allocate ([\d.]+ ?[KMGTP]i?B)"),  # numpy
     re.compile(r"[Tt]ried to allocate ([\d.]+ ?[KMGTP]?i?B|\d+ bytes)"),  # torch, CPU and CUDA
@@ -61,21 +68,39 @@ class Death:
     type: str
     message: str = ""
     kinds: tuple[str, ...] = ()
+    #: The innermost frame, and the innermost in the program's own files.
     where: str | None = None
+    line: str | None = None
+    #: The traceback of another process that it was brought from.
+    remote: str | None = None
     thread: str = ""
     worker: str | None = None
     phase: str = ""
     step: int | None = None
     #: Resource limits on memory that the process had, by name.
     limits: Mapping[str, int] = field(default_factory=dict)
+    #: Of a MemoryError: what the kernel goes by when it promises memory.
+    kernel: Mapping[str, int] = field(default_factory=dict)
     at: float = 0.0
+
+    @property
+    def place(self) -> str | None:
+        """Where it was raised, the program's own line first: ``train.py:7 (numpy/_core/numeric.py:232)``."""
+        frames = _FRAME.findall(self.remote or "")
+        own = [frame for frame in frames if not _is_installed(frame[0])]
+        inner = f"{frames[-1][0]}:{frames[-1][1]}" if frames else self.where
+        line = f"{own[-1][0]}:{own[-1][1]}" if own else None if frames else self.line
+        if not inner or not line or _is_same_place(inner, line):
+            return line or inner
+        return f"{line} ({_INSTALLED.sub('', inner)})"
 
     @property
     def memory(self) -> str | None:
         """``cuda`` or ``ram`` for want of which it ended; None for another reason."""
         if "OutOfMemoryError" in self.kinds or "CUDA out of memory" in self.message:
             return "cuda"
-        if "MemoryError" in self.kinds or "can't allocate memory" in self.message:
+        told = f"{self.message}{self.remote or ''}"
+        if "MemoryError" in self.kinds or any(words in told for words in _REFUSED):
             return "ram"
         return None
 
@@ -83,15 +108,58 @@ class Death:
     def wanted_bytes(self) -> int | None:
         """What it asked for when there was no more, where the message says."""
         for pattern in _SIZES:
-            if match := pattern.search(self.message):
+            if match := pattern.search(f"{self.message}{self.remote or ''}"):
                 return parse_size(match[1].replace(" bytes", "B").replace(" ", ""))
         return None
+
+
+def _is_installed(file: str) -> bool:
+    return file.startswith("<frozen") or bool(_INSTALLED.match(file))
+
+
+def _is_same_place(one: str, other: str) -> bool:
+    """Whether both are one line of a file, which one of them names from where the program runs."""
+    return one == other or one.endswith(f"/{other}") or (other.startswith("..") and one.endswith(other.lstrip("./")))
 
 
 def read_death(data: Mapping[str, Any]) -> Death:
     """A death as the agent wrote it down; what this version does not know is left out."""
     known = {name: data[name] for name in Death.__slots__ if name in data}
     return Death(**{**known, "kinds": tuple(known.get("kinds", ()))})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exit:
+    """A process that a signal ended, and what was seen of it when it was last looked at."""
+
+    pid: int
+    signal: int
+    #: The process of the run that sent it; None for somebody else, and for one that did it to itself.
+    sender: int | None = None
+    command: str = ""
+    #: The command itself, not a process that it started.
+    is_main: bool = False
+    held_bytes: int | None = None
+    #: The most address space it had.
+    space_bytes: int | None = None
+    limits: Mapping[str, int] = field(default_factory=dict)
+
+
+class Bounds:
+    """Resource limits on memory of each process, and the address space it had; by process, also after its end."""
+
+    def __init__(self) -> None:
+        self.limits: dict[int, Mapping[str, int]] = {}
+        self.space_bytes: dict[int, int] = {}
+
+    def look(self, pids: Iterable[int]) -> None:
+        """Two small files of each process, and one more where it has a limit."""
+        for pid in pids:
+            found = parse_rlimits(read_text(ROOT / f"proc/{pid}/limits") or "")
+            if limits := {name: found[text] for text, name in _KERNEL_NAMES.items() if text in found}:
+                self.limits[pid] = limits
+                if peak := (proc.status(pid) or {}).get("VmPeak"):
+                    self.space_bytes[pid] = peak
 
 
 class Places:

@@ -15,14 +15,15 @@ from typing import Any, Protocol
 
 from rlmem.agent import deaths as word
 from rlmem.agent import proc
+from rlmem.agent.exits import TOLD
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Progress
 from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.plan import Budget
 from rlmem.runner.acting import Response
-from rlmem.runner.causes import PostMortem, find_cause
-from rlmem.runner.deaths import Death, Places, read_death
+from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
+from rlmem.runner.deaths import Bounds, Death, Exit, Places, read_death
 from rlmem.runner.foreground import Foreground
 from rlmem.runner.foretold import Foretold
 from rlmem.runner.guarding import Alarm, Guard, Load, Policy, ram_load
@@ -92,6 +93,8 @@ class Ended:
     peak: Peak
     events: tuple[Mapping[str, Any], ...] = ()
     deaths: tuple[Death, ...] = ()
+    #: Processes that a signal ended and rlmem did not.
+    exits: tuple[Exit, ...] = ()
     postmortem: PostMortem | None = None
     #: Processes that the command left behind: those that stay, and the ones that rlmem ended, with their commands.
     left: tuple[int, ...] = ()
@@ -179,6 +182,9 @@ class Supervision:
         self._rss = 0
         self._alone = True
         self._problem = ""
+        #: Every process as it was last seen, with its limits.
+        self._members: dict[int, Member] = {}
+        self._bounds = Bounds()
         #: Who was left behind and is ended by us.
         self._cleared: tuple[Mapping[str, Any], ...] = ()
         #: What the planner would change, asked for when a limit comes near, while there is a process to ask about.
@@ -206,6 +212,8 @@ class Supervision:
                 self._response.tick(now, self._guard.over(self._moment) if self._moment else None)
             wall = self._clock() - self._begin
             returncode = process.reap()
+            self._bounds.limits |= {told["pid"]: told["limits"] for told in self._left_behind("limit")}
+            exits = self._exits(returncode)
             left = self._leave(returncode)
             risen = places.risen()
         for told in self._left_behind("checkpoint"):  # it may have ended before it was asked again
@@ -219,6 +227,8 @@ class Supervision:
             kills=risen,
             moments=moments,
             limits=places.limits,
+            exits=exits,
+            bounds=self._bounds.limits,
         )
         return Ended(
             returncode=returncode,
@@ -227,6 +237,7 @@ class Supervision:
             peak=replace(self._final_peak(wall), members=self._foretold.members),
             events=tuple(self._events),
             deaths=found,
+            exits=exits,
             postmortem=examine(cause, moments, self._advice) if cause else None,
             left=left,
             cleared=self._cleared,
@@ -255,6 +266,8 @@ class Supervision:
 
     def _taken(self, moment: Moment, look: Look) -> bool:
         pids = self._process.tree.refresh()
+        self._bounds.look(pids)
+        self._members |= {member.pid: member for member in look.members}
         self._rss = self._tree_rss()
         self._alone = self._alone and len(pids) <= 1
         moment = self._placed(replace(moment, at_s=self._clock() - self._begin))
@@ -373,14 +386,18 @@ class Supervision:
 
     # -- the end ----------------------------------------------------------------------------------------------------
 
+    def _was_ended(self, returncode: int | None) -> bool:
+        """Whether rlmem or Ctrl-C ended it."""
+        ended_by_us = self._response.state in {"stopping", "killed"} or bool(self._process.signals)
+        return ended_by_us or returncode in INTERRUPTED
+
     def _leave(self, returncode: int | None) -> tuple[int, ...]:
         """End what the command left behind; processes that stay, because they left the terminal on purpose.
 
         Nobody may stay where rlmem or Ctrl-C ended the run, and where a signal did: then the command could end nothing itself.
         """
         tree = self._process.tree
-        ended_by_us = self._response.state in {"stopping", "killed"} or self._process.signals
-        if ended_by_us or returncode in INTERRUPTED:
+        if self._was_ended(returncode):
             tree.wait(LEAVE_SECONDS)
             tree.end()
             return tree.refresh()
@@ -407,16 +424,43 @@ class Supervision:
         """Exceptions that nobody caught, in order."""
         return tuple(sorted(map(read_death, self._left_behind("death")), key=lambda death: death.at))
 
+    def _exits(self, returncode: int | None) -> tuple[Exit, ...]:
+        """Who a signal ended: told by who collected them, which for orphans is rlmem itself."""
+        if self._was_ended(returncode):  # by our own signals, or by those handed on
+            return ()
+        signals = {told["pid"]: told["signal"] for told in self._left_behind("exit")}
+        self._process.tree.refresh()
+        orphans = self._process.tree.collected.items()
+        signals |= {pid: os.WTERMSIG(status) for pid, status in orphans if os.WIFSIGNALED(status)}
+        if returncode is not None and returncode < 0:
+            signals = {self._process.pid: -returncode, **signals}
+        senders = {abs(told["pid"]): told["sender"] for told in self._left_behind("kill")}
+        return tuple(self._exit(pid, number, senders.get(pid)) for pid, number in signals.items() if number in TOLD)
+
+    def _exit(self, pid: int, number: int, sender: int | None) -> Exit:
+        member = self._members.get(pid)
+        return Exit(
+            pid=pid,
+            signal=number,
+            sender=sender,
+            command=member.command if member else "",
+            is_main=pid == self._process.pid,
+            held_bytes=member.rss_bytes if member else None,
+            space_bytes=self._bounds.space_bytes.get(pid),
+            limits=self._bounds.limits.get(pid, {}),
+        )
+
     def _status(self, returncode: int | None, cause: PostMortem | None) -> str:
         if self._response.state in {"stopping", "killed"}:
             return "stopped"
         if self._process.signals or returncode in INTERRUPTED:
             return "interrupted"
-        if cause is not None:
-            return "killed" if cause.kind == "killed" else "oom"
+        if cause is not None and returncode != 0 and cause.kind not in {"killed", "aborted"}:
+            return "oom"
         if returncode is None:
             return "unknown"
-        return "ok" if returncode == 0 else "killed" if returncode < 0 else "failed"
+        was_killed = returncode < 0 or returncode in KILLED_EXITS
+        return "ok" if returncode == 0 else "killed" if was_killed else "failed"
 
     # -- the hands of the response ----------------------------------------------------------------------------------
 
