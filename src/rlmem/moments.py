@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlmem.holdings import Holding, Progress
+from rlmem.holdings import Holding, Portion, Progress
 
 #: normal: nothing grows; filling: what grows has a known end; leaking: something grows without one;
 #: stuck: the program does nothing (no CPU time, and nothing changes); unknown: too short to tell.
@@ -16,6 +16,7 @@ class Moment:
     """One look. ``tree_bytes`` is what the processes hold together (PSS, or the best estimate between readings).
 
     ``holdings`` is None when owners were not asked this time (they are asked seldom, as that costs the target a little).
+    ``portions`` is what of the main process's memory has no owner, by class, looked at as seldom.
     """
 
     at_s: float
@@ -34,6 +35,7 @@ class Moment:
     pressure: float | None = None  # PSI: share of the last 10 s in which something waited for memory
     progress: Progress | None = None
     holdings: tuple[Holding, ...] | None = None
+    portions: tuple[Portion, ...] | None = None
     phase: str = ""  # collect, update, evaluate …, where the program's framework tells; else empty
     notes: tuple[str, ...] = ()
 

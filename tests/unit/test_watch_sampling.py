@@ -16,7 +16,7 @@ import pytest
 
 from rlmem.agent import proc
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.holdings import Explanation, Holding, Progress
+from rlmem.holdings import Explanation, Holding, Portion, Progress
 from rlmem.measure.attach import preload
 from rlmem.measure.cgroup import V1, V2, Level
 from rlmem.units import MIB
@@ -328,6 +328,19 @@ def test_who_cannot_be_asked_is_a_note() -> None:
     assert asking.ask([make_member(1)], gone, lambda _: False).notes == (asking.HOW_TO_NAME,)
     pages = asking.ask([make_member(1)], lambda pid: explained(pid, "x", "pages"), lambda _: True)
     assert (pages.holdings, pages.notes) == (None, ("why",))
+
+
+def test_classes_of_memory_are_told_of_the_main_process_with_and_without_an_agent() -> None:
+    heap = Portion(name="heap", resident_bytes=7)
+
+    def tell(pid: int) -> Explanation:
+        return replace(explained(pid, "x"), portions=(heap,), unexplained_bytes=2, way="agent" if pid > 1 else "pages")
+
+    rest = Portion(name="unexplained", resident_bytes=2)
+    alone = asking.ask([make_member(1)], tell, lambda _: False)
+    assert (alone.holdings, alone.portions, alone.notes) == (None, (heap, rest), (asking.HOW_TO_NAME,))
+    tree = asking.ask([make_member(1), make_member(2)], tell, lambda pid: pid == 2)
+    assert (tree.portions, len(tree.holdings or ())) == ((heap, rest), 1)
 
 
 def test_dear_work_is_done_seldom_and_fast_sampling_pays_in_proportion() -> None:

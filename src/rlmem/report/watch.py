@@ -61,9 +61,10 @@ MOMENT_JSON_SCHEMA: dict[str, Any] = {
                     "pressure": _NUMBER,
                     "progress": {"type": ["object", "null"]},
                     "holdings": {"type": ["array", "null"]},
+                    "portions": {"type": ["array", "null"]},
                     "notes": {"type": "array", "items": {"type": "string"}},
                 },
-                optional=("idle_s",),
+                optional=("idle_s", "portions"),
             ),
             "members": {"type": "array", "items": {"type": "object"}},
             "judgement": described(

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.errors import RlmemError
-from rlmem.holdings import Holding, Progress
+from rlmem.holdings import Holding, Portion, Progress
 from rlmem.moments import Moment
 from rlmem.runner.store import StoreBusyError, open_store
 from rlmem.watch.history import BATCH, thin
@@ -96,6 +96,8 @@ def read_moment(data: Mapping[str, Any]) -> Moment:
         values["progress"] = Progress(**values["progress"])
     if values.get("holdings") is not None:
         values["holdings"] = tuple(Holding(**held) for held in values["holdings"])
+    if values.get("portions") is not None:
+        values["portions"] = tuple(Portion(**portion) for portion in values["portions"])
     values["notes"] = tuple(values.get("notes", ()))
     return Moment(**values)
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass, replace
 
 from rlmem.errors import AnalysisError
-from rlmem.holdings import Explanation, Holding, Progress
+from rlmem.holdings import Explanation, Holding, Portion, Progress
 from rlmem.watch.members import Member
 
 #: The main process, and this many of the largest others that have an agent.
@@ -22,9 +22,13 @@ HOW_TO_NAME = "no names of owners: start the program with 'rlmem run -- …', or
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answer:
-    """What was learnt; ``holdings`` is None when nobody could be asked. ``cost_s`` is CPU time, ours and the target's."""
+    """What was learnt; ``holdings`` is None when nobody could be asked. ``cost_s`` is CPU time, ours and the target's.
+
+    ``portions`` are the classes of the main process's memory that has no owner; they need no agent.
+    """
 
     holdings: tuple[Holding, ...] | None = None
+    portions: tuple[Portion, ...] | None = None
     progress: Progress | None = None
     cost_s: float = 0.0
     notes: tuple[str, ...] = ()
@@ -66,22 +70,26 @@ def ask(
     main, rest = members[0], sorted(members[1:], key=lambda member: -sizes[member.pid])
     asked, paused = list[tuple[Member, Explanation]](), 0.0
     notes: list[str] = []
+    portions: tuple[Portion, ...] | None = None
     for member in (main, *(other for other in rest if can_ask(other.pid))):
-        if len(asked) > OTHERS or (member is main and not can_ask(member.pid)):
+        if len(asked) > OTHERS:
             continue
+        is_named = member is not main or can_ask(member.pid)
         try:
             found = explain_one(member.pid)
         except AnalysisError as error:
-            notes.append(str(error))
+            notes += [str(error)] if is_named else []
             continue
         paused += found.paused_s
+        if member is main:
+            portions = portions_of(found)
         if found.way == "pages":
-            notes += found.notes
+            notes += found.notes if is_named else []
         else:
             asked.append((member, found))
     cost = time.thread_time() - begin + paused
     if not asked:
-        return Answer(cost_s=cost, notes=tuple(dict.fromkeys(notes or [HOW_TO_NAME])))
+        return Answer(portions=portions, cost_s=cost, notes=tuple(dict.fromkeys(notes or [HOW_TO_NAME])))
     holdings = tuple(
         held if member is main else replace(held, path=f"{member.role} {member.pid}: {held.path}")
         for member, found in asked
@@ -89,7 +97,13 @@ def ask(
     )
     progress = next((found.progress for _, found in asked if found.progress is not None), None)
     pids = frozenset(member.pid for member, _ in asked)
-    return Answer(holdings=holdings, progress=progress, cost_s=cost, notes=tuple(notes), asked=pids)
+    return Answer(holdings=holdings, portions=portions, progress=progress, cost_s=cost, notes=tuple(notes), asked=pids)
+
+
+def portions_of(found: Explanation) -> tuple[Portion, ...]:
+    """What of a process's memory has no owner: its classes, and what has none."""
+    rest = Portion(name="unexplained", resident_bytes=found.unexplained_bytes)
+    return (*found.portions, *([rest] if rest.resident_bytes > 0 else []))
 
 
 class Asking:

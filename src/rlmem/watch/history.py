@@ -55,5 +55,5 @@ def thin(moments: Sequence[Moment]) -> list[Moment]:
             kept.append(moment)
         elif plain - moment.at_s >= age / KEPT:
             plain = moment.at_s
-            kept.append(moment if moment.holdings is None else replace(moment, holdings=None))
+            kept.append(moment if moment.holdings is None else replace(moment, holdings=None, portions=None))
     return kept[::-1]

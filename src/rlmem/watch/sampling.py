@@ -113,6 +113,7 @@ class Watch:
             pressure=self._pressure,
             progress=answer.progress if answer else None,
             holdings=answer.holdings if answer else None,
+            portions=answer.portions if answer else None,
             notes=self._remarks(members),
         )
 

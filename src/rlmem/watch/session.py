@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from rlmem.agent import proc
-from rlmem.holdings import Holding
+from rlmem.holdings import Holding, Portion
 from rlmem.measure import processes
 from rlmem.moments import Judgement, Moment
 from rlmem.watch.census import Census
@@ -35,6 +35,7 @@ class Frame:
     judgement: Judgement
     members: tuple[Member, ...]
     holdings: tuple[Holding, ...] | None  # as they were last seen; None when nobody could be asked so far
+    portions: tuple[Portion, ...] = ()  # likewise
 
 
 class Session:
@@ -54,6 +55,7 @@ class Session:
         self._clock, self._census, self._pid = clock, census, pid
         self._siblings: Sequence[int] = ()
         self._holdings: tuple[Holding, ...] | None = None
+        self._portions: tuple[Portion, ...] = ()
         self._judging = Pacer("judge", JUDGE_EVERY, interval_s)
         self._counting = Pacer("siblings", SIBLINGS_EVERY, interval_s)
 
@@ -64,6 +66,8 @@ class Session:
         if moment.holdings is not None:
             graphs = (held for held in read_holders(self.history.moments).get(moment.at_s, ()) if keeper(held))
             self._holdings = (*fold(moment.holdings), *graphs)
+        if moment.portions is not None:
+            self._portions = moment.portions
         now = self._clock()
         if self._judging.is_due(now):
             with self._judging.work(now):
@@ -95,6 +99,7 @@ class Session:
             judgement=self.judgement,
             members=members,
             holdings=self._holdings,
+            portions=self._portions,
         )
 
 
