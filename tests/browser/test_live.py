@@ -51,6 +51,10 @@ def test_a_training_is_listed_and_its_page_streams(visits: Visits, training: Liv
     expect(page.locator("#over-time .plot")).to_have_attribute("aria-label", re.compile("memory of process"))
     expect(page.locator("#members")).to_contain_text(str(training.pid))
     expect(page.locator("#owners")).to_contain_text("model.replay_buffer")
+    for name in ("(heap)", "(library code)", "(thread stacks)"):
+        expect(page.locator("#owners")).to_contain_text(name)
+    expect(page.locator("#over-time .legend")).to_contain_text("libraries")
+    expect(page.locator("#over-time .level.limit.above")).to_contain_text("limit")
     expect(page.locator("#now")).to_contain_text(re.compile(r"step [\d,]+ of 1,000,000"))
 
 

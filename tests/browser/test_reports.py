@@ -151,6 +151,6 @@ def test_numbers_and_labels_of_charts_are_text_that_can_be_selected(opened: Call
 
 def test_the_button_turns_a_report_dark(opened: Callable) -> None:
     page = opened("plan")
-    page.get_by_role("button", name="Dark").click()
+    page.get_by_role("button", name="Switch to dark").click()
     expect(page.locator("html")).to_have_attribute("data-theme", "dark")
     expect(page.locator("body")).to_have_css("background-color", "rgb(21, 24, 28)")

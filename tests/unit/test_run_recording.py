@@ -16,7 +16,7 @@ from rlmem.cli.assess import command as assess
 from rlmem.cli.runs import command as runs
 from rlmem.cli.show import command as show
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding, Progress
+from rlmem.holdings import Holding, Portion, Progress
 from rlmem.moments import Moment
 from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view, summary_lines
 from rlmem.runner import recording
@@ -48,6 +48,7 @@ def moment(at_s: float, nbytes: int = 100 * MIB, *, owners: bool = False) -> Mom
         phase="collect",
         progress=Progress(step=int(at_s) * 4, total=None, source="DQN") if owners else None,
         holdings=(held,) if owners else None,
+        portions=(Portion(name="heap", resident_bytes=7),) if owners else None,
     )
 
 

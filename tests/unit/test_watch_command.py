@@ -24,7 +24,7 @@ import pytest
 from rlmem.agent import proc
 from rlmem.cli import run
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding, Progress
+from rlmem.holdings import Holding, Portion, Progress
 from rlmem.measure.attach import preload
 from rlmem.moments import Forecast, Growth, Judgement, Moment
 from rlmem.report import watch as views
@@ -444,3 +444,23 @@ def test_the_dashboard_runs_in_a_terminal_and_ends_with_a_summary(target: subpro
     assert child.wait(timeout=20) == 0
     assert f"watched {target.pid} for ".encode() in shown
     assert b"Traceback" not in shown
+
+
+def test_classes_of_memory_stand_among_the_owners_and_small_ones_are_added_up() -> None:
+    sizes = {"heap": 6 * GIB, "library code": 300 * MIB, "thread stacks": 92 << 10, "kernel": 4 << 10}
+    portions = tuple(Portion(name=name, resident_bytes=size) for name, size in sizes.items())
+    small = tuple(
+        Holding(path=f"net.w{number}", kind="tensor", type="torch.Tensor", nbytes=MIB, resident_bytes=MIB)
+        for number in range(5)
+    )
+    frame = make_frame()
+    rows = views.owner_rows(make_frame(portions=portions, holdings=(*(frame.holdings or ()), *small)))
+    assert [row[:2] for row in rows] == [
+        ("buffer.obs", "10.0 GiB"),
+        ("(heap)", "6.00 GiB"),
+        ("self.episode_infos", "1.00 GiB"),
+        ("(library code)", "300 MiB"),
+        ("(thread stacks)", "92.0 KiB"),
+        ("(7 smaller)", "6.00 MiB"),
+    ]
+    assert views.owner_rows(make_frame(holdings=None)) == ()

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from rlmem.holdings import Holding
+from rlmem.measure import maps
 from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.contract import described
 from rlmem.report.plot import plot
@@ -20,6 +21,10 @@ MOMENT_SCHEMA = "rlmem.moment/1"
 TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
 BAR_WIDTH = 12
 MOST_OWNERS = 20
+#: Owners that hold less and do not grow are added up, where there are so many of them.
+SMALL_SHARE, FEWEST_ADDED_UP = 0.005, 3
+#: Classes that have a row however small: the question is whether it is them.
+_ALWAYS = {f"({name})" for name in (maps.HEAP, maps.LIBRARY_CODE, maps.STACKS)}
 
 _NUMBER, _WHOLE = {"type": ["number", "null"]}, {"type": ["integer", "null"]}
 _GROWTH = described(
@@ -172,19 +177,36 @@ OWNER_COLUMNS = ("owner", "resident", "allocated", "full", "grows")
 
 
 def owner_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
-    """A row for each of the largest owners, with a bar for its fill."""
+    """A row for each of the largest owners, with a bar for its fill, and for each class of what has no owner."""
     growths = {growth.name: growth for growth in frame.judgement.owners}
-    largest = sorted(frame.holdings or (), key=lambda held: -held.resident_bytes)[:MOST_OWNERS]
-    return tuple(
+    rows = [
         (
-            held.path,
-            format_size(held.resident_bytes),
-            format_size(held.nbytes),
-            fill_text(held),
-            _grows(growths.get(held.path)),
+            held.resident_bytes,
+            (
+                held.path,
+                format_size(held.resident_bytes),
+                format_size(held.nbytes),
+                fill_text(held),
+                _grows(growths.get(held.path)),
+            ),
         )
-        for held in largest
-    )
+        for held in frame.holdings or ()
+    ]
+    rows += [
+        (portion.resident_bytes, (f"({portion.name})", format_size(portion.resident_bytes), "", "", ""))
+        for portion in frame.portions
+    ]
+    rows.sort(key=lambda row: -row[0])
+    floor = SMALL_SHARE * frame.moment.tree_bytes
+    small = [
+        row
+        for index, row in enumerate(rows)
+        if row[1][0] not in _ALWAYS and (index >= MOST_OWNERS or (row[0] < floor and not row[1][-1]))
+    ]
+    if len(small) < FEWEST_ADDED_UP:
+        return tuple(row for _, row in rows)
+    rest = (f"({len(small)} smaller)", format_size(sum(size for size, _ in small)), "", "", "")
+    return (*(row for size, row in rows if (size, row) not in small), rest)
 
 
 def fill_text(held: Holding) -> str:

@@ -12,7 +12,7 @@ from rlmem.report.explain import explain_view
 from rlmem.report.html import parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.time_parts import memory_chart
-from rlmem.report.view import Column, Table
+from rlmem.report.view import Column
 from rlmem.report.watch import OWNER_COLUMNS, PROCESS_COLUMNS, TONES, owner_rows, process_rows, status_text
 from rlmem.serve.live import Candidate, Watched
 from rlmem.units import format_size
@@ -27,32 +27,30 @@ LIST_EVERY = "every 3s"
 SMALL_SHARE = 0.005
 
 
+_LISTED = (
+    Column(title="process", right=False),
+    Column(title="command", right=False),
+    Column(title="resident"),
+    Column(title="threads"),
+    Column(title="why it is listed", right=False),
+    Column(title="names of owners", right=False),
+)
+
+
 def listing(found: Sequence[Candidate]) -> Element:
     """Processes to choose from; asks for itself again."""
     rows = [
-        element(
-            "tr",
-            {},
-            element("td", {}, element("a", {"href": f"/live/{each.pid}"}, str(each.pid))),
-            element("td", {}, element("code", {}, each.command[:160])),
-            element("td", {"class": "number"}, format_size(each.rss_bytes)),
-            element("td", {"class": "number"}, str(each.threads)),
-            element("td", {}, each.why),
-            element("td", {}, "yes" if each.can_name else "by class only"),
+        (
+            element("a", {"href": f"/live/{each.pid}"}, str(each.pid)),
+            element("code", {}, each.command[:160]),
+            format_size(each.rss_bytes),
+            str(each.threads),
+            each.why,
+            "yes" if each.can_name else "by class only",
         )
         for each in found
     ]
-    titles = ("process", "command", "resident", "threads", "why it is listed", "names of owners")
-    table = element(
-        "div",
-        {"class": "scroll", "tabindex": 0, "role": "group", "aria-label": "Processes"},
-        element(
-            "table",
-            {},
-            element("thead", {}, element("tr", {}, (element("th", {"scope": "col"}, title) for title in titles))),
-            element("tbody", {}, rows),
-        ),
-    )
+    table = parts.table_of(_LISTED, rows, label="Processes", cards=True)
     none = element(
         "p",
         {},
@@ -184,13 +182,7 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     children = [
         element("section", {"aria-label": "Now"}, parts.verdict(lines), facts),
         parts.section("Memory over time", chart, name="over-time"),
-        parts.section(
-            "Owners",
-            _table(OWNER_COLUMNS, owner_rows(frame))
-            if frame.holdings
-            else element("p", {}, "No names of owners are known."),
-            name="owners",
-        ),
+        _held(frame),
         parts.section(
             "Processes",
             _table(PROCESS_COLUMNS, process_rows(frame)),
@@ -205,12 +197,21 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     )
 
 
+def _held(frame: Frame) -> Element | None:
+    """Who holds the memory; nothing before anybody was asked."""
+    rows = owner_rows(frame)
+    if not rows:
+        return None
+    note = "Parentheses: memory of the main process that no owner has, by class."
+    return parts.section("Owners", _table(OWNER_COLUMNS, rows), name="owners", note=note)
+
+
 def _table(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Element:
     columns = tuple(
         Column(title=title, right=title in ("resident", "allocated", "PSS", "USS", "VRAM", "threads"))
         for title in titles
     )
-    return parts.table(Table(title="", columns=columns, rows=tuple(rows)), label=titles[0])
+    return parts.table_of(columns, rows, label=titles[0], cards=True)
 
 
 def _forecast(frame: Frame) -> str:
@@ -254,7 +255,7 @@ def explained(document: dict[str, Any]) -> list[Child]:
         if size >= SMALL_SHARE * total:
             bars.append(element("div", {"class": "bar"}, parts.bar_line(name, size, begin, total, look)))
         begin += size
-    verdict, *rest = parts.of_view(explain_view(document))
+    verdict, *rest = parts.of_view(explain_view(document), cards=True)
     return [verdict, element("div", {"class": "bars"}, bars), rest]
 
 

@@ -42,7 +42,7 @@ def page(title: str, here: str, *children: Child) -> str:
             {"class": "top"},
             element("p", {"class": "brand"}, "rlmem"),
             element("nav", {"aria-label": "Pages"}, links),
-            element("button", {"type": "button", "data-do": "theme", "aria-pressed": "false"}, "Dark"),
+            element("button", {"type": "button", "data-do": "theme"}, "Switch to dark"),
         ),
         element("main", {"id": "main"}, children),
         element("footer", {"class": "bottom"}, f"rlmem {__version__}. GiB is 2³⁰ bytes, GB is 10⁹."),

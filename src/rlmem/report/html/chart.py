@@ -37,7 +37,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """A line across the whole chart: a limit, a threshold."""
+    """A line across the whole chart: a limit, a threshold. What lies above the chart is a label at its top."""
 
     at: float
     label: str
@@ -75,7 +75,9 @@ def draw(chart: Chart) -> Element:
     y = Scale(low=0, high=chart.high)
     shapes = [_area(area, chart.x, y) for area in chart.areas]
     shapes += [_line(line, chart.x, y) for line in chart.lines]
-    shapes += [_level(level, y) for level in chart.levels]
+    inside = [level for level in chart.levels if level.at <= chart.high]
+    above = [level for level in chart.levels if level.at > chart.high]
+    shapes += [_level(level, y) for level in inside]
     side = str(_SIDE)
     box = {"viewBox": f"0 0 {side} {side}", "preserveAspectRatio": "none", "aria-hidden": "true", "focusable": "false"}
     labels = [
@@ -90,7 +92,13 @@ def draw(chart: Chart) -> Element:
     ]
     labels += [
         element("span", {"class": f"level {level.look}", "style": f"bottom:{y.percent(level.at)}"}, level.label)
-        for level in chart.levels
+        for level in inside
+    ]
+    labels += [
+        element(
+            "span", {"class": f"level above {level.look}", "style": f"top:{1.5 * number:.1f}em"}, f"↑ {level.label}"
+        )
+        for number, level in enumerate(sorted(above, key=lambda level: -level.at))
     ]
     labels += [mark for each in chart.marks for mark in _mark(each, chart.x, y)]
     plot = element(

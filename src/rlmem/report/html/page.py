@@ -59,7 +59,7 @@ def heading(title: str, about: str) -> Element:
 def tools() -> Element:
     """What can be done with the page: another light, the data, paper."""
     buttons: list[Child] = [
-        element("button", {"type": "button", "data-do": "theme", "aria-pressed": "false"}, "Dark"),
+        element("button", {"type": "button", "data-do": "theme"}, "Switch to dark"),
         element("button", {"type": "button", "data-do": "save"}, "Save the JSON"),
         element("button", {"type": "button", "data-do": "print"}, "Print"),
     ]

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 from xml.etree.ElementTree import Element
 
-from rlmem.report.html.markup import Attributes, Child, element
-from rlmem.report.view import Item, Section, Table, View
+from rlmem.report.html.markup import Attributes, Child, add, element
+from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size
 
 #: The shape a verdict has beside its colour.
@@ -45,36 +45,52 @@ def verdict(lines: Iterable[tuple[str, str]]) -> Element:
     )
 
 
-def table(found: Table, *, caption: str = "", label: str = "") -> Element:
+def table(found: Table, *, caption: str = "", label: str = "", cards: bool = False) -> Element:
     """A table that scrolls by itself when it is wider than the page; a label names it to those who do not see it."""
     caption = caption or found.title
-    head = [
-        element("th", {"scope": "col", "class": _looks(column.right, column.strong)}, column.title)
-        for column in found.columns
-    ]
     body_rows = found.rows[: len(found.rows) - found.footers] if found.footers else found.rows
-    named = any(column.title for column in found.columns)
-    label = label or caption or "table"
+    made = table_of(found.columns, body_rows, label=label or caption or "table", caption=caption, cards=cards)
+    if found.footers:
+        footers = found.rows[len(body_rows) :]
+        made[0].append(element("tfoot", {}, (_row(found.columns, row, cards) for row in footers)))
+    add(made, [element("p", {"class": "note"}, line) for line in found.note.splitlines()])
+    return made
+
+
+def table_of(
+    columns: Sequence[Column],
+    rows: Iterable[Sequence[Child]],
+    *,
+    label: str,
+    caption: str = "",
+    cards: bool = False,
+) -> Element:
+    """A table whose cells may be elements.
+
+    With ``cards`` its rows are cards on a phone: the first cell is the heading, the others stand beneath it.
+    """
+    head = [element("th", {"scope": "col", "class": _looks(each.right, each.strong)}, each.title) for each in columns]
     return element(
         "div",
         {"class": "scroll", "tabindex": 0, "role": "group", "aria-label": label},
         element(
             "table",
-            {},
+            {"class": "cards" if cards else None},
             element("caption", {}, caption) if caption else None,
-            element("thead", {}, element("tr", {}, head)) if named else None,
-            element("tbody", {}, (_row(found, row) for row in body_rows)),
-            element("tfoot", {}, (_row(found, row) for row in found.rows[len(body_rows) :])) if found.footers else None,
+            element("thead", {}, element("tr", {}, head)) if any(each.title for each in columns) else None,
+            element("tbody", {}, (_row(columns, row, cards) for row in rows)),
         ),
-        [element("p", {"class": "note"}, line) for line in found.note.splitlines()],
     )
 
 
-def _row(found: Table, row: Sequence[str]) -> Element:
-    cells = zip(found.columns, row, strict=True)
-    return element(
-        "tr", {}, (element("td", {"class": _looks(column.right, column.strong)}, cell) for column, cell in cells)
-    )
+def _row(columns: Sequence[Column], row: Sequence[Child], cards: bool) -> Element:
+    return element("tr", {}, (_cell(column, child, cards) for column, child in zip(columns, row, strict=True)))
+
+
+def _cell(column: Column, child: Child, cards: bool) -> Element:
+    """A cell; it names itself where the row is a card, and is not drawn there when it is empty."""
+    title = column.title if cards and child not in (None, "") else None
+    return element("td", {"class": _looks(column.right, column.strong), "data-title": title}, child)
 
 
 def _looks(right: bool, strong: bool) -> str | None:
@@ -143,21 +159,21 @@ def _sign(line: str) -> str | None:
     return {"+": "added", "-": "removed"}.get(line[:1])
 
 
-def of_section(found: Section, *, name: str = "") -> Element:
+def of_section(found: Section, *, name: str = "", cards: bool = False) -> Element:
     """A section of a view, as text and tables."""
     return section(
         found.title,
         [element("p", {}, said(line)) for line in found.lines],
-        [table(each) for each in found.tables],
+        [table(each, cards=cards) for each in found.tables],
         items(found.items) if found.items else None,
         name=name,
     )
 
 
-def of_view(view: View) -> list[Element]:
+def of_view(view: View, *, cards: bool = False) -> list[Element]:
     """A whole view: what a terminal shows, on a page."""
     return [
         verdict(view.verdict) if view.verdict else element("div", {}),
-        *(of_section(each) for each in view.sections),
+        *(of_section(each, cards=cards) for each in view.sections),
         element("footer", {"class": "notes"}, (element("p", {}, said(note)) for note in view.notes)),
     ]

@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlmem.measure import maps
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
@@ -17,6 +18,15 @@ MOST_OWNERS = 6
 #: More moments than this are not told apart on any screen.
 MOST_POINTS = 400
 _LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
+#: What has no owner, from below: words, colour, and the classes it is made of.
+_CLASSES = (
+    ("libraries", "of-libraries", (maps.LIBRARY_CODE, maps.LIBRARY_DATA)),
+    ("heap", "of-heap", (maps.HEAP, maps.ARENAS, maps.PYMALLOC)),
+    ("thread stacks", "of-stacks", (maps.STACKS,)),
+    ("shared memory and files", "of-files", (maps.SHARED, maps.FILES)),
+)
+#: What never holds as much of the largest moment is part of everything else.
+LEAST_SHARE = 0.01
 
 
 def memory_chart(
@@ -27,40 +37,36 @@ def memory_chart(
     reach: int | None = None,
     foretold: Sequence[Mapping[str, float]] = (),
 ) -> list[Child]:
-    """Resident memory of a tree over time, by owner where owners were asked, under the limit.
+    """Resident memory of a tree over time, by owner where owners were asked, and by class where it has none.
 
-    ``reach`` is a size the run is expected to come to; the chart has room for it. ``foretold`` is what was predicted by
-    the step of each moment.
+    The axis fits what was held. The limit, thresholds and ``reach``, a size that the run is expected to come to, are lines
+    where they fall into it, and labels where they lie above. ``foretold`` is what was predicted by the step of each moment.
     """
     shown = thinned(moments)
     if len(shown) < 2:
         return [element("p", {"class": "note"}, "Too few moments for a picture yet.")]
-    names = _largest_owners(shown)
-    areas, rows = _owner_areas(shown, names)
+    areas, rows = _stacked(shown)
     total = tuple((moment["at_s"], float(moment["tree_bytes"])) for moment in shown)
     limits = [moment["limit_bytes"] for moment in shown if moment.get("limit_bytes")]
     limit = limits[-1] if limits else None
     low, expected, high = (
         tuple((row["at_s"], row[key]) for row in foretold) for key in ("low_bytes", "expected_bytes", "high_bytes")
     )
-    top = HEADROOM * max(*(size for _, size in (*total, *high)), reach or 0, 1)
-    levels = []
-    if limit and limit <= 3 * top:
-        levels.append(Level(at=limit, label=f"limit {format_size(limit)}"))
-    levels += [Level(at=nbytes, label=words, look="threshold") for nbytes, words in thresholds if nbytes <= 3 * top]
+    levels = [Level(at=nbytes, label=words, look="threshold") for nbytes, words in thresholds]
+    levels += [Level(at=limit, label=f"limit {format_size(limit)}")] if limit else []
+    levels += [Level(at=reach, label=f"comes to {format_size(reach)}", look="reach")] if reach else []
     first, last = shown[0]["at_s"], shown[-1]["at_s"]
     chart = Chart(
         label=label,
         x=Scale(low=first, high=max(last, first + 1)),
         x_ticks=time_ticks(first, max(last, first + 1)),
-        high=max(top, *(HEADROOM * level.at for level in levels), 1),
+        high=HEADROOM * max(*(size for _, size in (*total, *high)), 1),
         areas=(*areas, *((Area(look="range", lower=low, upper=high, title="predicted"),) if foretold else ())),
         lines=(Line(look="total", points=total), *((Line(look="foretold", points=expected),) if foretold else ())),
         levels=tuple(levels),
     )
     rows += [("range", "predicted (dashed) and its range")] if foretold else []
-    far = f"The limit, {format_size(limit)}, is far above." if limit and limit > 3 * top else ""
-    return [draw(chart), element("p", {"class": "note"}, far) if far else None, legend(rows)]
+    return [draw(chart), legend(rows)]
 
 
 def thinned(moments: Sequence[Mapping[str, Any]], most: int = MOST_POINTS) -> list[Mapping[str, Any]]:
@@ -76,58 +82,73 @@ def thinned(moments: Sequence[Mapping[str, Any]], most: int = MOST_POINTS) -> li
     return [*(best[slot] for slot in sorted(best) if best[slot] is not moments[-1]), moments[-1]]
 
 
-def _held(moment: Mapping[str, Any]) -> dict[str, int]:
-    held: dict[str, int] = {}
-    for each in moment.get("holdings") or ():
-        if each.get("device", "ram") == "ram":
-            held[each["path"]] = held.get(each["path"], 0) + each["resident_bytes"]
-    return held
+#: Bytes by name, in the moments in which it was asked for.
+_Answers = list[tuple[float, dict[str, int]]]
 
 
-def _largest_owners(moments: Sequence[Mapping[str, Any]]) -> list[str]:
-    best: dict[str, int] = {}
+def _owners(moments: Sequence[Mapping[str, Any]]) -> _Answers:
+    answers: _Answers = []
     for moment in moments:
-        for path, size in _held(moment).items():
-            best[path] = max(best.get(path, 0), size)
-    floor = 0.01 * max(moment["tree_bytes"] for moment in moments)
-    return [path for path, size in sorted(best.items(), key=lambda item: -item[1]) if size >= floor][:MOST_OWNERS]
+        if moment.get("holdings") is not None:
+            held: dict[str, int] = {}
+            for each in moment["holdings"]:
+                if each.get("device", "ram") == "ram":
+                    held[each["path"]] = held.get(each["path"], 0) + each["resident_bytes"]
+            answers.append((moment["at_s"], held))
+    return answers
 
 
-def _owner_areas(
-    moments: Sequence[Mapping[str, Any]], names: Sequence[str]
-) -> tuple[tuple[Area, ...], list[tuple[str, str]]]:
-    """Owners stacked from below, and what has no name above them; straight between two answers."""
+def _classes(moments: Sequence[Mapping[str, Any]]) -> _Answers:
+    answers: _Answers = []
+    for moment in moments:
+        if moment.get("portions") is not None:
+            sizes = {portion["name"]: portion["resident_bytes"] for portion in moment["portions"]}
+            answers.append(
+                (moment["at_s"], {name: sum(sizes.get(part, 0) for part in parts) for name, _, parts in _CLASSES})
+            )
+    return answers
+
+
+def _largest(answers: _Answers, floor: float) -> list[str]:
+    best: dict[str, int] = {}
+    for _, held in answers:
+        for name, size in held.items():
+            best[name] = max(best.get(name, 0), size)
+    return [name for name, size in sorted(best.items(), key=lambda item: -item[1]) if size >= floor]
+
+
+def _stacked(moments: Sequence[Mapping[str, Any]]) -> tuple[tuple[Area, ...], list[tuple[str, str]]]:
+    """Owners from below, classes of what has none above them, then the rest; straight between two answers."""
     places = [moment["at_s"] for moment in moments]
-    answers = [(moment["at_s"], _held(moment)) for moment in moments if moment.get("holdings") is not None]
+    whole = [float(moment["tree_bytes"]) for moment in moments]
+    floor = LEAST_SHARE * max(whole)
+    owners, classes = _owners(moments), _classes(moments)
+    named = _largest(owners, floor)[:MOST_OWNERS]
+    large = set(_largest(classes, floor))
+    layers = [(name, look, owners) for name, look in zip(named, _LOOKS, strict=False)]
+    layers += [(name, look, classes) for name, look, _ in _CLASSES if name in large]
     base = [0.0] * len(moments)
     areas, rows = [], []
-    for path, look in zip(names, _LOOKS, strict=False):
-        sizes = between([(at, held.get(path, 0)) for at, held in answers], places)
-        upper = [min(low + size, moment["tree_bytes"]) for low, size, moment in zip(base, sizes, moments, strict=True)]
-        areas.append(
-            Area(
-                look=look,
-                lower=tuple(zip(places, base, strict=True)),
-                upper=tuple(zip(places, upper, strict=True)),
-                title=path,
-            )
-        )
-        rows.append((look, path))
+    for name, look, answers in layers:
+        sizes = between([(at, held.get(name, 0)) for at, held in answers], places)
+        upper = [min(low + size, most) for low, size, most in zip(base, sizes, whole, strict=True)]
+        areas.append(_layer(name, look, places, base, upper))
+        rows.append((look, name))
         base = upper
-    whole = [float(moment["tree_bytes"]) for moment in moments]
-    areas.append(
-        Area(
-            look="of-runtime",
-            lower=tuple(zip(places, base, strict=True)),
-            upper=tuple(zip(places, whole, strict=True)),
-            title="everything else",
-        )
-    )
-    asked = any(moment.get("holdings") is not None for moment in moments)
+    areas.append(_layer("everything else", "of-other", places, base, whole))
     rows.append(
-        ("of-runtime", "everything else" if names else "no owner holds 1 %" if asked else "owners were not asked")
+        ("of-other", "everything else" if layers else "no owner holds 1 %" if owners else "owners were not asked")
     )
     return tuple(areas), rows
+
+
+def _layer(name: str, look: str, places: Sequence[float], lower: Sequence[float], upper: Sequence[float]) -> Area:
+    return Area(
+        look=look,
+        lower=tuple(zip(places, lower, strict=True)),
+        upper=tuple(zip(places, upper, strict=True)),
+        title=name,
+    )
 
 
 def between(known: Sequence[tuple[float, float]], places: Sequence[float]) -> list[float]:

@@ -12,7 +12,7 @@
   function show(theme) {
     if (theme) root.dataset.theme = theme;
     for (const button of document.querySelectorAll('[data-do="theme"]')) {
-      button.setAttribute("aria-pressed", String(isDark()));
+      button.textContent = isDark() ? "Switch to light" : "Switch to dark";
     }
   }
 
