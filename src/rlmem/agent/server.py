@@ -191,7 +191,9 @@ def listen(ear):
                 continue
             try:
                 serve(socket.socket(fileno=number))
-            except Exception:  # a client that goes away is no trouble of the program's
+            except (
+                BaseException
+            ):  # a client that goes away is no trouble of the program's, nor is one who interrupts us
                 continue
         ear.detach()
     finally:

@@ -112,6 +112,50 @@ except {kind} as error:
     assert done.stdout.strip() == ("came ()" if kind == "KeyboardInterrupt" else "came ('now',)")
 
 
+@pytest.mark.parametrize("moment", ["before", "entering", "leaving"])
+def test_a_signal_at_the_worst_moment_is_the_programs_own(moment: str) -> None:
+    """Before its handler is held back, between two handlers that are, and when it is back while another is not."""
+    program = f"""
+import os, signal, sys, threading, time
+sys.path.insert(0, {SRC!r})
+from rlmem.agent import mainthread
+def other(*_): pass
+signal.signal(signal.SIGTERM, other)
+real, valid, moment, sent = signal.signal, signal.valid_signals, {moment!r}, []
+def interrupt():
+    if not sent:
+        sent.append(1)
+        signal.raise_signal(signal.SIGINT)
+def exchanged(number, handler):
+    if number == signal.SIGTERM and (moment == "leaving") == (handler is other): interrupt()
+    return real(number, handler)
+if moment == "before":
+    signal.valid_signals = lambda: (interrupt(), valid())[1]
+else:
+    signal.signal = exchanged
+said = []
+def ask():
+    try: said.append(mainthread.call(lambda: 7, 5))
+    except Exception as error: said.append(type(error).__name__)
+asking = threading.Thread(target=ask)
+try:
+    asking.start()
+    while asking.is_alive(): time.sleep(0.001)
+    time.sleep(0.2)
+    print("lost")
+except KeyboardInterrupt:
+    print("came")
+asking.join()
+print(said, signal.getsignal(signal.SIGINT) is signal.default_int_handler, signal.getsignal(signal.SIGTERM) is other)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stderr == ""
+    came, said = done.stdout.splitlines()
+    assert came == "came"
+    assert said.endswith(" True True")
+    assert said.startswith(("[(True, 7)]", "['Interrupted']"))
+
+
 def test_the_signals_of_this_process_are_as_they_were() -> None:
     before = signal.getsignal(signal.SIGINT)
     from_a_thread(lambda: mainthread.call(os.getpid, 5))
