@@ -129,8 +129,13 @@ class Explanation:
     open_figures: int | None = None  # of pyplot
     models_alive: int | None = None  # algorithms of SB3, also those that only a cycle keeps
     seconds: float = 0.0
-    paused_s: float = 0.0
+    pauses_s: tuple[float, ...] = ()  # how long the program stood still to be looked at, each time, by a clock
     notes: tuple[str, ...] = ()
+
+    @property
+    def paused_s(self) -> float:
+        """How long the program stood still in all."""
+        return sum(self.pauses_s)
 
     @property
     def named_bytes(self) -> int:

@@ -67,6 +67,6 @@ def _difference(now: int | None, then: int | None) -> int | None:
 def snapshot() -> Snapshot:
     """What this process holds now, by owner, by class, and the rest."""
     process = living(os.getpid())
-    said = walk.walked({"seconds": 5.0}, careful=threading.current_thread() is not threading.main_thread())
+    said = walk.walked(5.0, careful=threading.current_thread() is not threading.main_thread())
     notes: list[str] = list(said["notes"])
     return Snapshot(from_pages(process, said, notes))

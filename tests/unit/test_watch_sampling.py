@@ -300,7 +300,7 @@ def make_member(pid: int, rss: int = 0, role: str = "worker") -> Member:
 
 def explained(pid: int, path: str, way: str = "agent") -> Explanation:
     held = Holding(path=path, kind="array", type="numpy.ndarray", nbytes=1, resident_bytes=1)
-    return Explanation(pid=pid, start=1, command="", way=way, holdings=(held,), paused_s=0.5, notes=("why",))
+    return Explanation(pid=pid, start=1, command="", way=way, holdings=(held,), pauses_s=(0.2, 0.3), notes=("why",))
 
 
 def test_the_largest_workers_are_asked_too_and_their_owners_carry_their_name() -> None:

@@ -39,25 +39,30 @@ class Graphs:
         node.graphs += scale
         self.kept.setdefault(node, []).append((operation, scale))
 
-    def look(self, is_over):
-        """Look at what was kept since the last time, the most tensors first, until it ``is_over``."""
+    def look(self):
+        """Look at what was kept since the last time, the most tensors first, in steps as long as a slice of the walk."""
         waiting, self.kept = sorted(self.kept.items(), key=lambda each: -len(each[1])), {}
         for node, kept in waiting:
-            if is_over():
+            if self.walk.is_ended() or self.walk.careful:
                 return
             owner = node
             if node.kind != "container":
                 owner = node.child(".grad_fn")
                 owner.kind, owner.type = "objects", "torch.autograd"
-            self._look_at(owner, kept, is_over)
+            yield from self._look_at(owner, kept)
 
-    def _look_at(self, node, kept, is_over):
+    def forget(self):
+        """Let all operations go."""
+        self.kept = {}
+        self.seen.clear()
+
+    def _look_at(self, node, kept):
         """The graphs of one owner, or a sample of them; what graphs have in common counts once."""
         ram, vram, count, looked, apart = node.nbytes, node.vram, 0, 0, True
         for index in picks(len(kept), MOST_TENSORS):
-            if count > MOST_OPERATIONS or is_over():
+            if count > MOST_OPERATIONS or self.walk.is_ended() or self.walk.careful:
                 break
-            new, met = self._below(node, kept[index][0], MOST_OPERATIONS - count)
+            new, met = yield from self._below(node, kept[index][0], MOST_OPERATIONS - count)
             count, looked, apart = count + new, looked + 1, apart and not met
         ram, vram, own = node.nbytes - ram, node.vram - vram, count * OPERATION
         whole = sum(scale for _, scale in kept)
@@ -73,6 +78,10 @@ class Graphs:
         """How many operations of a graph were new, and whether it leads into another one."""
         waiting, count, met = [root], 0, False
         while waiting and count <= most:
+            if self.walk.is_over():
+                yield
+            if self.walk.is_ended() or self.walk.careful:
+                break
             operation = waiting.pop()
             known = self.seen.get(id(operation))
             if known is not None:

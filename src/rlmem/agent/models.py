@@ -33,8 +33,9 @@ def find():
 
 def answer(request):
     """The model and the versions it runs with, read in the main thread; an empty answer when that does not come to it."""
-    done, said = mainthread.call(described, float(request.get("wait", 2.0)))
-    return said if done else {}
+    pauses = []
+    done, said = mainthread.call(described, float(request.get("wait", 2.0)), pauses)
+    return dict(said, pauses_s=pauses) if done else {}
 
 
 def described():

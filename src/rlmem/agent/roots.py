@@ -19,21 +19,32 @@ _OURS = ("_rlmem_agent", "rlmem")
 
 
 def tiers(own_thread):
-    """Lists of ``(name, value)``, each walked to its end before the next (the plainest names go first), and whether
-    they are a library's.
+    """Lists and iterators of ``(name, value)``, each walked to its end before the next (the plainest names go first), and whether
+    they are a library's. Nothing of them is kept here meanwhile.
 
     The script's variables and those of the program's own functions; what its modules keep; what functions of libraries
     hold at the moment; what libraries keep.
     """
     places = library_places()
+    yield _of_main() + frames(own_thread, places)[0], False
+    libraries = []
+    yield _of_modules(places, libraries), False
+    yield frames(own_thread, places)[1], False
+    for name, table in libraries:
+        yield _kept_by_library(name, table), True
+
+
+def _of_main():
+    """The script's variables."""
     main = sys.modules.get("__main__")
-    own, foreign = frames(own_thread, places)
-    first = _public(vars(main)) if main is not None else []
-    yield first + own, False
-    modules, libraries = [], []
-    if main is not None:
-        for key, value in first:
-            modules += _of_class(key, value)
+    return _public(vars(main)) if main is not None else []
+
+
+def _of_modules(places, libraries):
+    """What the program's modules and classes keep; tables of libraries are added to ``libraries``."""
+    main = sys.modules.get("__main__")
+    for key, value in _of_main():
+        yield from _of_class(key, value)
     for name, module in list(sys.modules.items()):
         table = getattr(module, "__dict__", None)
         if type(table) is not dict or name.split(".")[0] in _OURS or module is main:
@@ -43,12 +54,8 @@ def tiers(own_thread):
                 libraries.append((name, table))
             continue
         for key, value in _public(table):
-            modules.append(("%s.%s" % (name, key), value))
-            modules += _of_class("%s.%s" % (name, key), value)
-    yield modules, False
-    yield foreign, False
-    for name, table in libraries:
-        yield _kept_by_library(name, table), True
+            yield "%s.%s" % (name, key), value
+            yield from _of_class("%s.%s" % (name, key), value)
 
 
 def frames(own_thread, places):

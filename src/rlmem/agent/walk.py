@@ -3,6 +3,9 @@
 Breadth first, so that the shortest path names an object. Arrays and tensors are looked at as soon as they are seen and
 never kept waiting, so that the walk does not prolong the life of a large temporary. Long containers are sampled and
 their rows marked as estimates. A walk ends at its limits of time and objects, and says so.
+
+It is done in slices, between which the program goes on: time is what a clock on the wall says, as on a busy machine a
+thread that wants the processor for 0.1 s may wait a second for it, and the program waits with it.
 """
 
 import collections
@@ -18,12 +21,13 @@ from .storages import Storages
 #: Texts and byte strings from this size on are rows of their own.
 BIG = 64 << 10
 MOST_OBJECTS = 400_000
-#: The main thread stands still for a walk: no longer than this.
-SECONDS = 0.15
+#: The main thread stands still for a walk: in all no longer than this, and no longer than a slice at once. What is
+#: begun is brought to its end: one object of up to 1024 parts, about 5 ms.
+SECONDS, SLICE = 0.15, 0.03
 #: How long the main thread may take to come to it; afterwards the agent's own thread walks, with care.
 WAIT = 0.5
+MOST_INTERRUPTIONS = 3
 CAREFUL = "the program was in a long call or asleep: gradients and graphs of tensors were not looked at"
-CHECK_EVERY = 256
 #: What a Python object around an array or a tensor costs.
 ARRAY_OBJECT, TENSOR_OBJECT = 112, 600
 #: Above this an object is the C library's, beneath it Python's own allocator's.
@@ -35,52 +39,97 @@ SHARED = 8
 class Walk:
     """One walk over the objects of this process."""
 
-    def __init__(self, seconds=SECONDS, most=MOST_OBJECTS, clock=time.thread_time, careful=False):
+    def __init__(self, seconds=SECONDS, slice_s=SLICE, most=MOST_OBJECTS, clock=time.monotonic, careful=False):
         self.storages = Storages()
         self.graphs = Graphs(self)
         self.careful = careful  # not in the main thread: gradients and graphs may be exchanged meanwhile
         self.top = Node(None, "")
         self.seen, self.addresses, self._traits = set(), {}, {}
         self.queue = collections.deque()
-        self.progress = None
+        self.progress = self.phase = None
         self.objects, self.complete = 0, True
-        self._limit, self._most, self._clock = seconds, most, clock
+        self._limit, self._slice, self._most, self._clock = seconds, slice_s, most, clock
+        self.spent_s, self._until, self._end, self._steps = 0.0, 0.0, 0.0, None
 
     def run(self, named=None, own_thread=None):
         """Walk from the given ``(name, value)`` pairs, else from everything this process can name.
 
         ``own_thread`` is the one thread whose variables are left out: that of an agent.
         """
-        with self.storages.undisturbed():
-            self._walk(named, own_thread)
+        while self.advance(named, own_thread):
+            pass
         return self
 
-    def _walk(self, named, own_thread):
+    def advance(self, named=None, own_thread=None):
+        """Go on for a slice of time; whether there is more to do. All of it may be released by another thread."""
         begin = self._clock()
+        self._end = begin + self._limit - self.spent_s
+        self._until = min(begin + self._slice, self._end)
+        if self._steps is None:
+            self._steps = self._walk(named, own_thread)
+        try:
+            with self.storages.undisturbed():
+                next(self._steps)
+        except StopIteration:
+            return False
+        except BaseException:
+            self.complete = False
+            raise
+        finally:
+            self.spent_s += max(0.0, self._clock() - begin)
+        return True
+
+    def is_over(self):
+        """Whether this slice of time is, and another one is to come."""
+        return self._until < self._clock() < self._end
+
+    def is_ended(self):
+        """Whether all time is spent."""
+        return self._clock() >= self._end
+
+    def _walk(self, named, own_thread):
         for table in (self.seen, self.queue, self.addresses, self.__dict__):
             self.seen.add(id(table))
         self.seen.add(id(self))
-        for tier, foreign in roots.tiers(own_thread) if named is None else [(named, False)]:
+        self.phase = fills.phase_of(sys._current_frames().get(threading.main_thread().ident))
+        tiers = roots.tiers(own_thread) if named is None else iter([(named, False)])
+        named = None
+        for tier, foreign in tiers:
             for name, value in tier:
-                if foreign and self._flat(name, value):
-                    continue
-                self.push(self.top.child(name), value, 1.0)
-                if name == "global_step" and type(value) is int and self.progress is None:
-                    self.progress = {"step": value, "total": None, "source": name}
-            self._empty(begin)
-            self.graphs.look(lambda: self._clock() - begin > self._limit)
-            self._empty(begin)
+                self._begin_at(name, value, foreign)
+                if type(tier) is not list:  # which would be kept meanwhile
+                    del value
+                    if self.is_over():
+                        yield
+                    if self.is_ended():
+                        break
+            tier = value = None  # noqa: PLW2901  # what the program lets go meanwhile is not kept by us
+            yield from self._empty()
+            yield from self.graphs.look()
+            yield from self._empty()
+            if self.is_ended():
+                self.complete = False
             if not self.complete:
                 break
-        self.graphs.seen.clear()
+        self.graphs.forget()
 
-    def _empty(self, begin):
+    def _begin_at(self, name, value, foreign):
+        if foreign and self._flat(name, value):
+            return
+        self.push(self.top.child(name), value, 1.0)
+        if name == "global_step" and type(value) is int and self.progress is None:
+            self.progress = {"step": value, "total": None, "source": name}
+
+    def _empty(self):
         while self.queue:
-            self.visit(*self.queue.popleft())
-            self.objects += 1
-            if self.objects % CHECK_EVERY == 0 and (self.objects >= self._most or self._clock() - begin > self._limit):
+            if self.is_over():
+                yield
+            if self.is_ended() or self.objects >= self._most:
                 self.complete = False
                 self.queue.clear()
+                return
+            self.visit(*self.queue.popleft())
+            self.objects += 1
 
     def _flat(self, name, value):
         """Count a library's table of texts and functions by its own size; whether it was one."""
@@ -313,39 +362,55 @@ class Walk:
 
 
 def answer(request):
-    """The walk as an answer to a question from outside: in the main thread if that comes to it in time."""
-    begin = time.monotonic()
-    done, said = mainthread.call(lambda: walked(request), float(request.get("wait", WAIT)))
-    if not done:
-        said = walked(request, careful=True)
-        said["notes"].append(CAREFUL)
-    said["wall_s"] = time.monotonic() - begin
-    return said
+    """The walk as an answer to a question from outside, without a collection of garbage in it.
 
-
-def walked(request, careful=False):
-    """One walk in this thread, without a collection of garbage in it."""
+    In the main thread if that comes to it in time, a slice at a time; after each the program goes on for as long. What
+    the main thread does not come to is done in this one, with care.
+    """
+    begin, pauses = time.monotonic(), []
+    walk = Walk(seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)))
+    wait, is_main = float(request.get("wait", WAIT)), threading.current_thread() is threading.main_thread()
+    own = None if is_main else threading.get_ident()
     with collector.HeldOff():
-        return _walked(request, careful)
+        more, interruptions = True, 0
+        while more:
+            slice_begin = time.monotonic()
+            if not walk.careful:
+                try:
+                    done, more = mainthread.call(lambda: walk.advance(own_thread=own), wait, pauses)
+                except mainthread.Interrupted:  # by the program's own signal: it goes on first
+                    interruptions += 1
+                    if interruptions > MOST_INTERRUPTIONS:
+                        raise
+                    continue
+                walk.careful = not done
+                walk.spent_s = max(walk.spent_s, sum(pauses))
+            if walk.careful:
+                more = walk.advance(own_thread=own)
+            if more:
+                time.sleep(min(SLICE, time.monotonic() - slice_begin))
+        said = told(walk)
+    said["notes"] += [CAREFUL] if walk.careful else []
+    return dict(said, pauses_s=pauses, wall_s=time.monotonic() - begin)
 
 
-def _walked(request, careful):
-    cpu, begin = time.thread_time(), time.monotonic()
-    walk = Walk(
-        seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)), careful=careful
-    )
-    walk.run(own_thread=threading.get_ident() if careful else None)
+def walked(seconds, careful=False):
+    """A walk in this thread, at once, without a collection of garbage in it."""
+    with collector.HeldOff():
+        return told(Walk(seconds=seconds, slice_s=seconds, careful=careful).run())
+
+
+def told(walk):
+    """A walk as plain data."""
     notes = (
         [] if walk.complete else ["the walk ended at its limit after %d objects; the rest has no name" % walk.objects]
     )
     return {
         "rows": walk.rows(),
         "progress": walk.progress,
-        "phase": fills.phase_of(sys._current_frames().get(threading.main_thread().ident)),
+        "phase": walk.phase,
         "cuda": walk.storages.cuda(),
         "objects": walk.objects,
         "complete": walk.complete,
         "notes": notes,
-        "cpu_s": time.thread_time() - cpu,
-        "paused_s": 0.0 if careful else time.monotonic() - begin,
     }

@@ -146,6 +146,7 @@ def _counted(found: Explanation, timeout_s: float) -> Explanation:
         open_figures=said.get("open_figures"),
         models_alive=said.get("models_alive"),
         free_heap_bytes=said.get("free_heap_bytes"),
+        pauses_s=(*found.pauses_s, *said.get("pauses_s", ())),
     )
 
 
@@ -266,7 +267,7 @@ def from_pages(
         gpus=gpu_shares(pid, said.get("cuda", ())),
         progress=Progress(**progress) if progress else None,
         phase=said.get("phase"),
-        paused_s=float(said.get("paused_s", 0.0)),
+        pauses_s=tuple(float(each) for each in said.get("pauses_s", ())),
         notes=pages.notes,
     )
 

@@ -17,6 +17,7 @@ EXPLAIN_SCHEMA = "rlmem.explain/1"
 _SIZE: dict[str, Any] = {"type": ["integer", "null"]}
 _WORDS: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": "integer"}
+_NUMBER: dict[str, Any] = {"type": "number"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _LIST: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 EXPLAIN_JSON_SCHEMA = described(
@@ -35,6 +36,8 @@ EXPLAIN_JSON_SCHEMA = described(
                     **dict.fromkeys(("pss_bytes", "uss_bytes", "swap_bytes", "shared_anonymous_bytes"), _SIZE),
                     **dict.fromkeys(("trimmed_bytes", "growth_bytes", "free_heap_bytes"), _SIZE),
                     **dict.fromkeys(("open_figures", "models_alive"), _SIZE),
+                    **dict.fromkeys(("paused_s", "longest_pause_s"), _NUMBER),
+                    "pauses_s": {"type": "array", "items": _NUMBER},
                     **dict.fromkeys(("command", "role", "state"), _TEXT),
                     "way": {"type": "string", "enum": list(WAYS)},
                     "pages_from": {"type": "string", "enum": list(PAGE_METHODS)},
@@ -111,6 +114,7 @@ def _process(found: Explanation) -> dict[str, Any]:
     for entry, share in zip(document["gpus"], found.gpus, strict=True):
         entry["other_bytes"] = share.other_bytes
     document |= {"named_bytes": found.named_bytes, "growth_bytes": found.growth_bytes}
+    document |= {"paused_s": found.paused_s, "longest_pause_s": max(found.pauses_s, default=0.0)}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in document.items()}
 
 
@@ -132,11 +136,19 @@ def explain_view(document: Mapping[str, Any]) -> View:
         notes.append(f"limit: {format_size(document['limit_bytes'])}, {document['limit_source']}")
     notes.append(
         f"pages read by {top['pages_from']}, names by {_WAYS[top['way']]}, in {top['seconds']:.2f} s"
-        + (f" of which {top['paused_s'] * 1000:.0f} ms inside the program" if top["paused_s"] else "")
+        + _pauses(top.get("pauses_s", ()))
     )
     return View(
         title=_title(top), verdict=_verdict(document), sections=tuple(sections), notes=tuple(dict.fromkeys(notes))
     )
+
+
+def _pauses(pauses_s: Sequence[float]) -> str:
+    """``; the program stood still for 87 ms: in 4 parts, of 30 ms at most``."""
+    if not pauses_s:
+        return ""
+    text = f"; the program stood still for {sum(pauses_s) * 1000:.0f} ms"
+    return text + (f": in {len(pauses_s)} parts, of {max(pauses_s) * 1000:.0f} ms at most" if pauses_s[1:] else "")
 
 
 _WAYS = {

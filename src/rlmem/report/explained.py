@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from rlmem.measure.explain import explain, with_limits
 from rlmem.report.explain import explain_document
 from rlmem.rules import find_live
-from rlmem.trace.advice import advise, process_budget
+from rlmem.trace.advice import advise_on, described, process_budget
 
 
 def explained(
@@ -31,12 +32,14 @@ def explained(
         trim=trim,
         timeout_s=timeout_s,
     )
-    top = found.top
+    facts = described(found.top) if advised and found.top.way != "pages" else {}
+    top = replace(found.top, pauses_s=(*found.top.pauses_s, *facts.get("pauses_s", ())))
+    found = replace(found, processes=(top, *found.processes[1:]))
     budget = process_budget(top)
     return explain_document(
         found,
         findings=find_live(with_limits(found)) if advised else (),
-        advice=advise(top) if advised and top.way != "pages" else (),
+        advice=advise_on(top, facts),
         limit_bytes=budget.ram_bytes,
         limit_source=budget.ram_source,
     )

@@ -33,11 +33,15 @@ class Advice:
 
 def advise(found: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
     """What the rules say of the model a process trains; nothing when there is none they know."""
+    return advise_on(found, described(found, timeout_s=timeout_s), budget)
+
+
+def described(found: Explanation, *, timeout_s: float = 5.0) -> Mapping[str, Any]:
+    """The model a process trains, as its agent describes it; nothing when there is none, or nobody to ask."""
     try:
-        facts = attach.ask(found.pid, {"ask": "describe"}, timeout_s=timeout_s)
+        return attach.ask(found.pid, {"ask": "describe"}, timeout_s=timeout_s)
     except RlmemError:
-        return ()
-    return advise_on(found, facts, budget)
+        return {}
 
 
 def advise_on(found: Explanation, facts: Mapping[str, Any], budget: Budget | None = None) -> tuple[Advice, ...]:

@@ -172,6 +172,53 @@ def test_a_walk_ends_at_its_limit_and_says_so() -> None:
     assert walk.objects < 5000
 
 
+class Ticking:
+    """A clock that goes on by a millisecond whenever it is looked at."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        self.now += 0.001
+        return self.now
+
+
+def test_a_walk_is_cut_into_slices_and_ends_with_its_time() -> None:
+    clock, pauses = Ticking(), list[float]()
+    walk = Walk(seconds=0.15, slice_s=0.03, clock=clock)
+    chain: list[Any] = []
+    for _ in range(5000):
+        chain = [chain, Holder(x=1)]
+    more = True
+    while more:
+        begin = clock.now
+        more = walk.advance([("chain", chain)])
+        pauses.append(clock.now - begin)
+    assert not walk.complete
+    assert len(pauses) >= 5
+    assert max(pauses) < 0.034  # what is begun is brought to its end
+    assert sum(pauses[:-1]) < 0.15
+
+
+def test_what_the_program_lets_go_between_two_slices_is_not_kept_by_the_walk() -> None:
+    arrays = {f"a{n}": np.zeros(10) for n in range(40)}
+    watched = [weakref.ref(each) for each in arrays.values()]
+    walk = Walk(seconds=30, slice_s=0.004, clock=Ticking())
+    pairs = [*arrays.items(), *((f"list{n}", [n]) for n in range(40))]
+    walk.advance(pairs)
+    assert walk.queue  # there is more to do
+    arrays.clear()
+    pairs.clear()
+    assert not any(each() is not None for each in watched)
+
+
+def test_a_walk_in_slices_finds_what_one_at_once_finds() -> None:
+    named = [("table", {f"k{n}": [np.zeros(20_000), (n, "text")] for n in range(30)})]
+    whole = Walk(seconds=30, slice_s=30).run(list(named)).rows()
+    parts = Walk(seconds=30, slice_s=0.002, clock=Ticking()).run(list(named)).rows()
+    assert parts == whole
+
+
 def test_cycles_end() -> None:
     a, b = Holder(array=np.ones(MIB)), Holder()
     vars(a)["b"], vars(b)["a"] = b, a

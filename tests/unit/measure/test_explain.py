@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -9,6 +10,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from rlmem.agent import proc, server
+from rlmem.agent import proc, server, walk
 from rlmem.cli import run
 from rlmem.errors import AnalysisError
 from rlmem.holdings import Explanation
@@ -49,13 +51,19 @@ Start = Callable[..., subprocess.Popen[str]]
 def start(tmp_path: Path) -> Iterator[Start]:
     begun: list[subprocess.Popen[str]] = []
 
-    def begin(then: str = BUSY, *, agent: bool = True, program: str = PROGRAM, **env: str) -> subprocess.Popen[str]:
+    def begin(
+        then: str = BUSY, *, agent: bool = True, program: str = PROGRAM, stderr: int | None = None, **env: str
+    ) -> subprocess.Popen[str]:
         script = tmp_path / "träin.py"
         script.write_text(program, encoding="utf-8")
         environment = {**os.environ, "XDG_RUNTIME_DIR": str(_short(tmp_path)), **env}
         command = [sys.executable, str(script), then]
         child = subprocess.Popen(
-            command, env=attach.preload(environment) if agent else environment, stdout=subprocess.PIPE, text=True
+            command,
+            env=attach.preload(environment) if agent else environment,
+            stdout=subprocess.PIPE,
+            stderr=stderr,
+            text=True,
         )
         begun.append(child)
         assert child.stdout is not None
@@ -105,7 +113,86 @@ def test_a_program_asleep_is_walked_with_care_and_that_is_said(start: Start) -> 
     assert found.way == "agent"
     assert "gradients and graphs of tensors were not looked at" in found.notes[0]
     assert {"buffer.states", "frames"} <= {each.path for each in found.holdings}
-    assert found.paused_s == 0
+    assert found.pauses_s == ()
+
+
+HOG = "while True: pass"
+#: A large program that is never asleep: 40,000 objects in tables, each looked into.
+LARGE = """
+import sys
+tables = [{f"k{n}": [n + 1000, (float(n),)] for n in range(400)} for _ in range(100)]
+print("ready", flush=True)
+n = 0
+while True: n += 1
+"""
+
+
+def test_on_a_busy_machine_a_program_stands_still_for_parts_of_a_limited_time(start: Start) -> None:
+    child = start(program=LARGE)
+    hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(2)]
+    try:
+        found = explain(child.pid, timeout_s=30).top
+    finally:
+        for hog in hogs:
+            hog.kill()
+            hog.wait()
+    assert found.way == "agent"
+    assert len(found.pauses_s) > 1  # the program goes on in between
+    # Each part ends at the first object after its time, however long the machine takes for that one; and when the time
+    # is over, one more lets go of what was not looked at.
+    walking = found.pauses_s[:-1]  # the last is to count
+    late = [index for index in range(len(walking)) if sum(walking[:index]) >= walk.SECONDS]
+    assert len(late) <= 1
+    assert found.paused_s == sum(found.pauses_s)
+
+
+def test_the_report_says_how_long_the_program_stood_still(start: Start, capsys: pytest.CaptureFixture[str]) -> None:
+    child = start()
+    assert run(["explain", str(child.pid), "--json"]) == 0
+    top = json.loads(capsys.readouterr().out)["processes"][0]
+    assert top["paused_s"] == pytest.approx(sum(top["pauses_s"]))
+    assert top["longest_pause_s"] == max(top["pauses_s"])
+    assert run(["explain", str(child.pid)]) == 0
+    assert "the program stood still for" in " ".join(capsys.readouterr().out.split())
+
+
+INTERRUPTED = """
+import signal, sys, time
+print("ready", flush=True)
+came = 0
+while came < 60:
+    try:
+        print(came, flush=True)
+        while True:
+            for n in range(100): str(n)
+    except KeyboardInterrupt:
+        came += 1
+print("all")
+"""
+
+
+def test_ctrl_c_while_it_is_looked_at_reaches_the_program_and_nobody_else(start: Start) -> None:
+    child = start(program=INTERRUPTED, stderr=subprocess.PIPE)
+    over = threading.Event()
+
+    def look() -> None:
+        while not over.is_set():
+            with contextlib.suppress(AnalysisError):
+                attach.ask(child.pid, {"ask": "walk", "seconds": 0.001})
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    assert child.stdout is not None
+    try:
+        for count in range(60):
+            assert child.stdout.readline() == f"{count}\n"
+            child.send_signal(signal.SIGINT)
+    finally:
+        over.set()
+        looking.join()
+    assert child.stdout.read() == "all\n"
+    assert child.stderr is not None
+    assert child.stderr.read() == ""
 
 
 @pytest.mark.parametrize("method", ["pagemap-scan", "pagemap", "smaps", "status"])
