@@ -75,7 +75,7 @@ EDGES = {
     "numba": STORES | BINDINGS,
     "rich": {"report/layout", "report/terminal", "report/progress", "report/dashboard"},
     "textual": {"report/dashboard"},
-    "yaml": {"sources/config", "scripts/data"},
+    "yaml": {"sources/config", "scripts/data", "scripts/settings_files"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},
     "fastapi": SERVER,
     "uvicorn": SERVER,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,7 @@ from rlmem.errors import SpecError, UsageError
 if TYPE_CHECKING:
     from rlmem.remedies.base import Wishes
     from rlmem.runner.point import PointOptions
+    from rlmem.trace.drafts import Draft
     from rlmem.trace.fitted import Fitted, Job
     from rlmem.trace.verifying import Verified
 
@@ -108,16 +109,16 @@ def command(
             if given:
                 raise UsageError(f"{target}: {option}: only for targets that are run, such as train.py")
         fitted = _described(target, options, sets, wishes)
-    if apply_ and (fitted.before is None or not target.endswith(".py")):
+    if apply_ and (not target.endswith(".py") or fitted.written.kind == "python"):
         raise UsageError(f"{target}: --apply writes scripts; this one is not one that can be edited")
     verified = _verified(target, job, fitted, options, sets, args) if verify and fitted.fit.end.steps else None
     failed = verified is not None and not verified.took_effect
     applied = None
-    if apply_ and fitted.after is not None:
+    if apply_ and fitted.draft is not None and fitted.draft.edits:
         if failed or fitted.fit.status == "no":
             print("rlmem: nothing was written: the run does not fit with these steps", file=sys.stderr)
         else:
-            applied = _applied(Path(target), fitted)
+            applied = _applied(fitted.draft)
     document = fit_document(fitted, verified, applied)
     if only_diff:
         _emit_diff(fitted, output)
@@ -234,11 +235,12 @@ def _point_options(fitted: Fitted, python: str | None, sets: tuple[str, ...], ar
     return PointOptions(python=python, args=args, sets=sets, cap_bytes=min(caps, default=None), time_limit_s=VERIFY_S)
 
 
-def _applied(path: Path, fitted: Fitted) -> dict[str, str]:
+def _applied(draft: Draft) -> dict[str, Any]:
     from rlmem.trace.applying import write_edited
 
-    assert fitted.before is not None
-    assert fitted.after is not None
-    backup = write_edited(path, fitted.before, fitted.after)
-    print(f"wrote {path}; the old one is {backup}", file=sys.stderr)
-    return {"path": str(path), "backup": str(backup)}
+    files = []
+    for path, (before, after) in draft.files().items():
+        backup = write_edited(path, before, after)
+        print(f"wrote {path}; the old one is {backup}", file=sys.stderr)
+        files.append({"path": str(path), "backup": str(backup)})
+    return {**files[0], "files": files}

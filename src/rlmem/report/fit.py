@@ -21,7 +21,7 @@ STATUSES = ("already", "fits", "expected", "no", "unknown", "grows")
 
 
 def fit_document(
-    fitted: Fitted, verified: Verified | None = None, applied: Mapping[str, str] | None = None
+    fitted: Fitted, verified: Verified | None = None, applied: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """The answer as plain data; sizes are integers in bytes."""
     fit = fitted.fit

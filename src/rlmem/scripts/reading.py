@@ -57,6 +57,20 @@ class Project:
             return self.symbol(other, found[0].dotted, depth + 1) if depth < 5 else None
         return other, found[0]
 
+    def all_of(self, script: Script) -> tuple[Script, ...]:
+        """A script and the files of the project that it imports, and those that they import."""
+        found = {script.path: script}
+        left = [script]
+        while left:
+            one = left.pop()
+            for node in one.imports_nodes:
+                for parts, level in _modules_of(node):
+                    other = self._module(one, parts, level)
+                    if other is not None and other.path not in found and len(found) < _KEPT:
+                        found[other.path] = other
+                        left.append(other)
+        return tuple(found.values())
+
     def data(self, script: Script, name: str, largest: int) -> str | None:
         """The text of a file beside a script."""
         if self._files is not None:
@@ -123,6 +137,15 @@ class Project:
             return None if Path(path).stat().st_size > _LARGEST else read_script(path, project=self)
         except (OSError, ScriptError, ValueError):
             return None
+
+
+def _modules_of(node: ast.Import | ast.ImportFrom) -> list[tuple[tuple[str, ...], int]]:
+    """The modules that a statement may import: of ``from package import name`` the package, and a module of that name."""
+    if isinstance(node, ast.Import):
+        return [(tuple(alias.name.split(".")), 0) for alias in node.names]
+    module = tuple(node.module.split(".")) if node.module else ()
+    inner = [((*module, alias.name), node.level) for alias in node.names if alias.name != "*"]
+    return [*([(module, node.level)] if module else []), *inner]
 
 
 def _roots(here: Path) -> list[Path]:

@@ -1,22 +1,16 @@
-"""How a target is run to be fitted, and what comes out: the answer, its text, and an edited copy to be run."""
+"""How a target is run to be fitted, and what comes out: the answer and its text."""
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import dataclass
 from typing import Any
 
-from rlmem.edits import Edit, apply, diff
-from rlmem.errors import AnalysisError
-from rlmem.lint.reading import Text
 from rlmem.planner import Planner
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
-from rlmem.scripts import parse_script
+from rlmem.trace.drafts import Draft, shown
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.target import Target
 
@@ -63,39 +57,18 @@ def _told(working: Callable[[str], Any] | None, what: str) -> Iterator[Tick | No
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fitted:
-    """An answer and its text: how the steps are written, and the script before and after them."""
+    """An answer and its text: how the steps are written, and what is edited."""
 
     fit: Fit
     written: Written
-    #: The script as it was read, and its text with the edits; ``None`` where nothing was edited.
-    before: Text | None = None
-    after: str | None = None
+    #: The edits; ``None`` where there are none.
+    draft: Draft | None = None
     #: Arguments of the target with the steps in them, where it takes them that way.
     args: tuple[str, ...] | None = None
 
 
-def as_diff(fit: Fit, target: Target, text: Text, edits: tuple[Edit, ...], by_hand: tuple[str, ...]) -> Fitted:
-    """An answer whose steps are edits of a script."""
-    after = apply(text.text, edits)
-    parse_script(after, target.text)  # an edit that breaks a script is not shown to anybody
-    path, here = Path(target.text).resolve(), target.folder.resolve()
-    name = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
-    shown = diff(name, text.text, after)
-    written = Written(kind="diff" if shown else "nothing", text=shown, by_hand=by_hand)
-    return Fitted(fit=fit, written=written, before=text, after=after if shown else None)
-
-
-@contextmanager
-def edited_copy(target: Target, text: Text, after: str) -> Iterator[Target]:
-    """A target that runs an edited copy of its script: beside it, so that what it imports and reads is found."""
-    folder = Path(target.text).resolve().parent
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".rlmem-fit-{Path(target.text).stem}-", suffix=".py", dir=folder)
-    except OSError as error:
-        raise AnalysisError(f"cannot write an edited copy beside {target.text}: {error.strerror or error}") from None
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(text.encoded(after))
-        yield replace(target, text=name)
-    finally:
-        Path(name).unlink(missing_ok=True)
+def as_diff(fit: Fit, target: Target, draft: Draft, by_hand: tuple[str, ...]) -> Fitted:
+    """An answer whose steps are edits of a script, of files it reads, and of its arguments."""
+    text = shown(draft, target)
+    written = Written(kind="diff" if text else "nothing", text=text, by_hand=by_hand)
+    return Fitted(fit=fit, written=written, draft=draft if text or draft.args else None, args=draft.args)

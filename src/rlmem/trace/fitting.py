@@ -14,7 +14,8 @@ from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, 
 from rlmem.remedies.script import edit_script
 from rlmem.remedies.search import Search
 from rlmem.runner.child import run_child
-from rlmem.scripts import Script, ScriptError, parse_script
+from rlmem.scripts import Project, Script, ScriptError, parse_script
+from rlmem.trace.drafts import Draft
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
 from rlmem.trace.loops import Loop
@@ -38,14 +39,14 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
     except AnalysisError:
         if script is None or text is None or not _was_refused(run):
             raise
-        return Loop(job, wishes, None, text, script).fitted()
+        return Loop(job, wishes, None, text, script, run.facts).fitted()
     if found.plan.verdict == "grows":
         state = State(asked=found.asked, plan=found.plan)
         return Fitted(fit=Fit(start=state, end=state, status="grows"), written=Written(kind="nothing"))
     if found.replan is None:
         if script is None or text is None:
             return _unedited(found)
-        return Loop(job, wishes, found, text, script).fitted()
+        return Loop(job, wishes, found, text, script, run.facts).fitted()
     if _was_refused(run) and "buffer_size" in found.plan.spec:
         found = _started_smaller(job, found)
     assert found.replan is not None
@@ -66,7 +67,8 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
     if script is None or text is None:
         return Fitted(fit=fit, written=_with(snippet(start, fit.end), needed))
     edited = edit_script(script, start, fit.end)
-    return as_diff(fit, job.target, text, edited.edits, (*edited.by_hand, *needed))
+    draft = Draft().and_edits(Path(job.target.text), text, edited.edits)
+    return as_diff(fit, job.target, draft, (*edited.by_hand, *needed))
 
 
 def _with(written: Written, more: tuple[str, ...]) -> Written:
@@ -120,6 +122,6 @@ def _script(target: Target) -> tuple[Text | None, Script | None]:
         return None, None
     try:
         text = read_file(Path(target.text))
-        return text, parse_script(text.text, target.text)
+        return text, parse_script(text.text, target.text, project=Project())
     except (Unreadable, ScriptError):
         return None, None

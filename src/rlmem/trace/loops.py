@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
-from rlmem.edits import Edit, apply
-from rlmem.errors import AnalysisError
+from rlmem.edits import Edit
+from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
 from rlmem.ledger import Peak
-from rlmem.lint.reading import Text
+from rlmem.lint.reading import Text, read_file
 from rlmem.plan import Plan
 from rlmem.remedies import REMEDIES
 from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes, over
 from rlmem.remedies.finders import LEAST_SHARE
-from rlmem.remedies.script import LoopKnob, edit_loop_buffer, loop_knob
+from rlmem.remedies.script import edit_loop_buffer, loop_knob
 from rlmem.rules.knobs import rounded_down
 from rlmem.scripts import Script
-from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, edited_copy
+from rlmem.scripts.counts import Count, with_argument
+from rlmem.trace.drafts import Draft, tried
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
+from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of
 from rlmem.trace.plan import Traced, traced
+from rlmem.units import format_size
 
 #: Dry runs that may be spent on finding the largest value of a loop's count.
 TRIES = 5
@@ -31,8 +37,6 @@ EARLY_STEPS = 1000
 #: The buffer for a loop that makes SB3's.
 COMPACT = Swap(store="CompactReplayBuffer", change="in place of ReplayBuffer(…)")
 _BY_NAME = {remedy.name: remedy for remedy in REMEDIES}
-#: Counts of a loop that are turned, in this order, where milder steps are not enough.
-_LOOP_KNOBS = ("buffer_size", "n_steps", "n_envs")
 
 
 class Loop:
@@ -41,10 +45,14 @@ class Loop:
     ``start`` is ``None`` where the script cannot even start here: its arrays are refused before they hold anything.
     """
 
-    def __init__(self, job: Job, wishes: Wishes, start: Traced | None, text: Text, script: Script) -> None:
+    def __init__(
+        self, job: Job, wishes: Wishes, start: Traced | None, text: Text, script: Script, facts: Mapping[str, Any]
+    ) -> None:
         self.job, self.wishes, self.text, self.script = job, wishes, text, script
+        self.path = Path(job.target.text)
         self.start = State(asked=start.asked, plan=start.plan) if start else None
         self.early = self._early()
+        self.knobs = tuple(knobs_of(script, job.target, facts, skipped=self._given()))
 
     def _early(self) -> tuple[Edit, ...]:
         """An earlier first update, in the copies that are run only: an update that is not seen has no size."""
@@ -57,73 +65,101 @@ class Loop:
     def fitted(self) -> Fitted:
         """Already, by its buffer, by a count on top of that, by a count alone; else the closest."""
         if self.start is not None and self.early:
-            found = self._traced((), "dry run with an earlier update")
+            found = self._traced(Draft(), "dry run with an earlier update")
             self.start = State(asked=found.asked, plan=found.plan)
         if self.start is not None and over(self.start.plan) <= 0:
-            return self._answer("already", self.start, ())
-        swapped, edits = self._swapped()
+            return self._answer("already", self.start, Draft())
+        swapped, draft = self._swapped()
         if swapped is not None and over(swapped.plan) <= 0:
-            return self._answer("fits", swapped, edits)
-        turned = self._turned(swapped, edits)
+            return self._answer("fits", swapped, draft)
+        turned = self._turned(swapped, draft)
         if turned is not None:
             return self._answer("fits", *turned)
         if swapped is None:
             raise AnalysisError(f"{self.job.target.text}: it cannot start here, and no setting was found that lets it")
-        return self._answer("expected" if over(swapped.plan, expected=True) <= 0 else "no", swapped, edits)
+        return self._answer("expected" if over(swapped.plan, expected=True) <= 0 else "no", swapped, draft)
 
-    def _answer(self, status: str, end: State, edits: tuple[Edit, ...]) -> Fitted:
+    def _answer(self, status: str, end: State, draft: Draft) -> Fitted:
         start = self.start or State(asked=end.asked, plan=end.steps[0].before)
         fit = Fit(start=start, end=end, status=status)
-        return as_diff(fit, self.job.target, self.text, edits, self._on_the_command_line())
+        return as_diff(fit, self.job.target, draft, () if status == "already" else self._by_hand(draft))
 
-    def _on_the_command_line(self) -> tuple[str, ...]:
-        """Counts that were not turned because the command line decides them."""
-        knobs = (loop_knob(self.script, field) for field in _LOOP_KNOBS)
+    def _by_hand(self, draft: Draft) -> tuple[str, ...]:
+        """What no edit says: values of the command line, numbers that stand in several places."""
+        lines = []
+        if draft.args is not None:
+            lines.append(f"on the command line: {shlex.join(['python', self.job.target.text, *draft.args])}")
+        if draft.edits or draft.args is not None:
+            return tuple(lines)
+        knobs = (loop_knob(self.script, field) for field in LOOP_KNOBS)
         given = [knob.name for knob in knobs if knob is not None and knob.option in self._given()]
-        return tuple(f"{name} is given on the command line: try a smaller one there" for name in given)
+        lines += [f"{name} is given on the command line: try a smaller one there" for name in given]
+        lines += [text for knob in self.knobs if (text := self._inline(knob))]
+        return tuple(lines)
 
-    def _swapped(self) -> tuple[State | None, tuple[Edit, ...]]:
+    def _inline(self, knob: Knob) -> str | None:
+        """A number that stands where an array is allocated, and in other places that only its writer knows."""
+        if not knob.count.inline or self.start is None or knob.nbytes <= over(self.start.plan):
+            return None
+        value = rounded_down(round(knob.count.value * (1 - over(self.start.plan) / knob.nbytes) * UNDER))
+        return (
+            f"{knob.count.text} in {knob.count.place} decides {format_size(knob.nbytes)}: about {value:,} would fit; "
+            "write it everywhere the same number is meant"
+        )
+
+    def _swapped(self) -> tuple[State | None, Draft]:
         """rlmem's buffer in place of SB3's, where the loop makes one and it helps."""
         edits = edit_loop_buffer(self.script, COMPACT.store, COMPACT.module)
         remedy = _BY_NAME["compact-store"]
         change = Change(values={"storage": "compact"}, how=COMPACT.sentence)
         if not edits or not self._allows(remedy, change):
-            return self.start, ()
+            return self.start, Draft()
+        draft = Draft().and_edits(self.path, self.text, edits)
         try:
-            found = self._traced(edits, f"dry run with {COMPACT.store}")
+            found = self._traced(draft, f"dry run with {COMPACT.store}")
         except AnalysisError:  # an interpreter without rlmem's buffers, or a buffer used in another way
-            return self.start, ()
+            return self.start, Draft()
         if self.start is not None and over(found.plan) >= over(self.start.plan):
-            return self.start, ()
+            return self.start, Draft()
         before = self.start or State(asked=found.asked, plan=found.plan)
-        return self._stepped(before, remedy, change, {"storage": "plain"}, found.plan), edits
+        return self._stepped(before, remedy, change, {"storage": "plain"}, found.plan), draft
 
-    def _turned(self, state: State | None, edits: tuple[Edit, ...]) -> tuple[State, tuple[Edit, ...]] | None:
+    def _turned(self, state: State | None, draft: Draft) -> tuple[State, Draft] | None:
         """The largest value of a count under which it fits."""
-        for field in _LOOP_KNOBS:
-            knob = loop_knob(self.script, field)
-            remedy = _BY_NAME[field.replace("_", "-")]
-            wanted = Change(values={field: 1}, how="")
-            if knob is None or knob.option in self._given() or not self._allows(remedy, wanted):
+        for knob in self.knobs:
+            remedy = _BY_NAME[knob.field.replace("_", "-")]
+            wanted = Change(values={knob.field: 1}, how="")
+            needed = over(state.plan) if state is not None else 0
+            if knob.count.inline or not self._allows(remedy, wanted) or (knob.nbytes and knob.nbytes <= needed):
                 continue
-            tried = Line(partial(self._at, knob, edits), knob.value)
+            now = knob.count.value
+            line = Line(partial(self._at, knob, draft), now)
             if state is not None:
-                tried.seen[knob.value] = state.plan
-            value = tried.largest()
+                line.seen[now] = state.plan
+                if knob.nbytes:
+                    line.first = rounded_down(round(now * (1 - needed / knob.nbytes) * UNDER))
+            value = line.largest()
             if value is not None:
-                plan = tried.seen[value]
-                before = state or State(asked=plan.spec, plan=tried.extended(knob.value))
-                change = Change(values={field: value}, how=f"{knob.name} = {value}")
-                after = self._stepped(before, remedy, change, {field: knob.value}, plan)
-                return after, (*edits, knob.edit(self.script, value))
+                plan = line.seen[value]
+                before = state or State(asked=plan.spec, plan=line.extended(now))
+                how = f"{knob.count.name}: {knob.count.text} becomes {knob.count.written(value)} ({knob.count.place})"
+                change = Change(values={knob.field: value}, how=how)
+                after = self._stepped(before, remedy, change, {knob.field: now}, plan)
+                return after, self._with(knob.count, draft, value)
         return None
 
-    def _at(self, knob: LoopKnob, edits: tuple[Edit, ...], value: int) -> Plan | None:
+    def _with(self, count: Count, draft: Draft, value: int) -> Draft:
+        """A count turned: in the file where it is written, or on the command line."""
+        if count.path is None:
+            return replace(draft, args=with_argument(self.job.target.args, count, value))
+        text = self.text if count.path == self.path.resolve() else read_file(count.path)
+        return draft.and_edits(count.path, text, (count.edit(value),))
+
+    def _at(self, knob: Knob, draft: Draft, value: int) -> Plan | None:
         """The plan with another count; ``None`` where it cannot start with it either."""
         try:
-            edit = knob.edit(self.script, value)
-            return self._traced((*edits, edit), f"dry run with {knob.name} {value:,}").plan
-        except AnalysisError:
+            return self._traced(self._with(knob.count, draft, value), f"dry run with {knob.count.name} {value:,}").plan
+        except (AnalysisError, UsageError):
             return None
 
     def _given(self) -> set[str]:
@@ -138,8 +174,8 @@ class Loop:
         most = self.wishes.max_slowdown
         return most is None or (remedy.slowdown is not None and remedy.slowdown <= most)
 
-    def _traced(self, edits: tuple[Edit, ...], what: str) -> Traced:
-        with edited_copy(self.job.target, self.text, apply(self.text.text, (*edits, *self.early))) as target:
+    def _traced(self, draft: Draft, what: str) -> Traced:
+        with tried(draft.and_edits(self.path, self.text, self.early), self.job.target) as target:
             run = self.job.run(target, what)
         found = traced(self.job.planner, replace(run, target=self.job.target))
         if not self.early:
@@ -157,10 +193,12 @@ class Line:
 
     def __init__(self, at: Callable[[int], Plan | None], now: int) -> None:
         self.at, self.now, self.seen = at, now, dict[int, Plan]()
+        #: Where to begin, when the bytes behind the count are known.
+        self.first: int | None = None
 
     def largest(self) -> int | None:
         """The largest value that was seen to fit, with its upper bound."""
-        value = self.now // (2 if self.seen else START_SHARE)
+        value = self.first or self.now // (2 if self.seen else START_SHARE)
         for _ in range(TRIES):
             if value < max(1, self.now * LEAST_SHARE) or value in self.seen:
                 break

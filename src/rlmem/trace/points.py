@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -102,9 +102,10 @@ def measure_planned(target: str, values: Mapping[str, int | str], options: Point
     return _point(values, _measured(found, changes, device, options), foreseen, options)
 
 
-def measure_alone(target: str, options: PointOptions) -> Point:
-    """Measure the target as it is, without a plan beside it."""
+def measure_alone(target: str, options: PointOptions, folder: Path | None = None) -> Point:
+    """Measure the target as it is, without a plan beside it; it starts in the folder, or in this one."""
     found, changes, device = _resolved(target, {}, options)
+    found = found if folder is None else replace(found, folder=folder)
     return _point({}, _measured(found, changes, device, options), Foreseen(), options)
 
 

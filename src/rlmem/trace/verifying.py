@@ -13,7 +13,8 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
 from rlmem.runner.point import Point, PointOptions
-from rlmem.trace.fitted import Fitted, edited_copy
+from rlmem.trace.drafts import tried
+from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone
 from rlmem.trace.target import Target
 
@@ -64,9 +65,10 @@ def _text(value: object) -> str:
 def verify_run(target: Target, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
     """A script with its edits in a copy, an RL Zoo entry with its hyperparameters."""
     before, first = _measured(lambda: measure_alone(target.text, options), "before", working)
-    if fitted.after is not None and fitted.before is not None:
-        with edited_copy(target, fitted.before, fitted.after) as copy:
-            after, second = _measured(lambda: measure_alone(copy.text, options), "after", working)
+    if fitted.draft is not None and fitted.draft.edits:
+        changed = options if fitted.args is None else replace(options, args=fitted.args)
+        with tried(fitted.draft, target) as copy:
+            after, second = _measured(lambda: measure_alone(copy.text, changed, copy.folder), "after", working)
     elif fitted.args is not None:
         changed = replace(options, args=fitted.args)
         after, second = _measured(lambda: measure_alone(target.text, changed), "after", working)

@@ -17,7 +17,7 @@ from rlmem.planner import Planner
 from rlmem.remedies.base import over
 from rlmem.sources import load
 from rlmem.trace.applying import write_edited
-from rlmem.trace.fitted import edited_copy
+from rlmem.trace.drafts import edited_copy
 from rlmem.trace.ledger import TracedLedger
 from rlmem.trace.loops import Line
 from rlmem.trace.target import parse_target
