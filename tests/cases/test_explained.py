@@ -70,7 +70,7 @@ class Stop(BaseCallback):
 def main():
     env = gym.wrappers.TimeLimit(Camera(), 90)
     model = SAC("MultiInputPolicy", env, buffer_size=100_000, learning_starts=500, batch_size=16, train_freq=40, device="cpu")
-    model.learn(5000, callback=Stop())
+    model.learn(200_000, callback=Stop())
 main()
 """
 
@@ -90,7 +90,7 @@ def test_a_replay_buffer_its_networks_and_its_environment_are_named(tmp_path: Pa
     assert names["env.unwrapped._frames"] == 300 * 36 * 36 * 3
     assert "model.critic.optimizer.state[…].exp_avg" in names
     assert found.progress is not None
-    assert (found.progress.step, found.progress.total) == (600, 5000)
+    assert (found.progress.step, found.progress.total) == (600, 200_000)
     assert found.phase == "collect"
     assert found.unexplained_bytes < 0.1 * found.rss_bytes
     parts = found.named_bytes + sum(each.resident_bytes for each in found.portions) + found.unexplained_bytes
@@ -122,13 +122,17 @@ def test_workers_are_part_of_the_tree_and_what_a_fork_shares_is_told_apart(tmp_p
     with started(tmp_path, WORKERS, method) as child:
         assert said(child) == "ready"
         tree = explain(child.pid, timeout_s=20)
+        named = explain(child.pid, timeout_s=20, fork_names=True)
         for each in tree.processes[1:]:
             os.kill(each.pid, 9)
     workers = [each for each in tree.processes if each.role == "worker"]
     assert len(workers) == 2
-    for worker in workers:
+    # Asking for names writes to the pages that a fork shares, so a fork is asked only when told to.
+    assert {worker.way for worker in workers} == {"pages" if method == "fork" else "agent"}
+    for worker in [each for each in named.processes if each.role == "worker"]:
         assert worker.way == "agent"
         assert any(path.endswith(".table") and nbytes == 4_000_000 for path, nbytes in held(worker).items())
+    for worker in workers:
         assert worker.shared_anonymous_bytes is not None
         assert (worker.shared_anonymous_bytes > 40_000_000) == (method == "fork")
     assert _sum(tree) < sum(each.rss_bytes for each in tree.processes)
