@@ -17,7 +17,7 @@ class Holding:
 
     ``nbytes`` is what it has allocated, ``resident_bytes`` what of that is in memory. ``filled`` of ``capacity`` rows
     are used, as the container itself says; ``capacity`` is None for one without a bound (a list that may grow for
-    ever). ``estimated`` sizes come from a sample of a long container. ``graphs`` is how many tensors in it still have the
+    ever). ``run_rows`` are used when the run ends, where that is known and comes before it is full. ``estimated`` sizes come from a sample of a long container. ``graphs`` is how many tensors in it still have the
     autograd graph they came from, and ``graph_bytes`` what of the memory those graphs hold. ``added_at`` is the line of the
     program that adds to it, where that is known. ``file`` is the shared memory or the file that most of it lies in, which other
     processes may have too.
@@ -30,6 +30,7 @@ class Holding:
     resident_bytes: int
     filled: int | None = None
     capacity: int | None = None
+    run_rows: int | None = None
     estimated: bool = False
     device: str = "ram"
     note: str = ""
@@ -45,15 +46,25 @@ class Holding:
 
     @property
     def growth_bytes(self) -> int | None:
-        """What is still to come; None for a container whose end is not known.
+        """What is still to come until the run ends; None for a container whose end is not known."""
+        return self._growth(self.run_rows)
 
-        An array is allocated whole: what of it is not resident yet. A container of objects grows by its rows.
-        """
+    @property
+    def full_growth_bytes(self) -> int | None:
+        """The same in a run that is long enough to fill it."""
+        return self._growth(None)
+
+    def _growth(self, rows: int | None) -> int | None:
+        """An array is allocated whole: what of it is not resident yet. A container of objects grows by its rows."""
         if self.kind in {"container", "store"} and self.filled is not None:
             if self.capacity is None:
                 return None
-            return round(self.resident_bytes / self.filled * (self.capacity - self.filled)) if self.filled else 0
-        return max(0, self.nbytes - self.resident_bytes) if self.kind in {"array", "tensor"} else 0
+            end = self.capacity if rows is None else rows
+            return round(self.resident_bytes / self.filled * (end - self.filled)) if self.filled else 0
+        if self.kind not in {"array", "tensor"}:
+            return 0
+        nbytes = self.nbytes if rows is None or not self.capacity else round(self.nbytes * rows / self.capacity)
+        return max(0, nbytes - self.resident_bytes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +105,17 @@ class GpuShare:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far the training is, as its own objects say."""
+    """How far the training is, as its own objects say: steps over all of its environments."""
 
     step: int
     total: int | None = None
     source: str = ""
+    n_envs: int = 1
+
+    @property
+    def rows_left(self) -> int | None:
+        """Rows of a replay buffer that are still to be written, one for all environments; None where no end is known."""
+        return None if self.total is None else max(0, -((self.step - self.total) // self.n_envs))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,8 +161,13 @@ class Explanation:
 
     @property
     def growth_bytes(self) -> int:
-        """What the bounded owners will still take."""
+        """What the bounded owners will still take until the run ends."""
         return sum(holding.growth_bytes or 0 for holding in self.holdings if holding.device == "ram")
+
+    @property
+    def full_growth_bytes(self) -> int:
+        """What they would still take in a run that is long enough to fill them."""
+        return sum(holding.full_growth_bytes or 0 for holding in self.holdings if holding.device == "ram")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

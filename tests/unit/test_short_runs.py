@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from rlmem.capacity import largest
+from rlmem.lint.linter import Linter
+from rlmem.lint.settings import Asked, settings_for
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
@@ -27,6 +30,14 @@ DQN: dict[str, Any] = {
     "frame_stack": 4,
     "buffer_size": 1_000_000,
 }
+ATARI = """
+from stable_baselines3 import DQN
+from stable_baselines3.common.env_util import make_atari_env
+from stable_baselines3.common.vec_env import VecFrameStack
+
+env = VecFrameStack(make_atari_env("PongNoFrameskip-v4"), n_stack=4)
+model = DQN("CnnPolicy", env, buffer_size=1_000_000)
+"""
 #: Two observations of four frames, an int64 action, reward, done and timeout.
 ROW_BYTES = 2 * 84 * 84 * 4 + 8 + 3 * 4
 
@@ -126,3 +137,12 @@ MODEL = "from stable_baselines3 import DQN\nmodel = DQN('MlpPolicy', 'CartPole-v
 )  # fmt: skip
 def test_what_the_first_learn_asks_for_is_the_whole_run_where_it_is_the_only_one(text: str, once: bool) -> None:
     assert learns_once(parse_script(text)) is once
+
+
+def test_lint_says_the_rows_of_the_run_first(tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(ATARI + "model.learn(100_000)\n")
+    report = Linter(settings_for([script], Asked()), Budget(name="test")).lint(script)
+    (finding,) = (found.finding for found in report.shown if found.finding.code == "MEM106")
+    assert finding.title.endswith("1,000,000 images: 5.26 GiB for the 100,000 that the run writes, 52.6 GiB when full")
+    assert finding.costs_bytes == 100_000 * 2 * 84 * 84 * 4

@@ -68,7 +68,12 @@ def progress_of(item, fields):
     """Steps done and wanted, of an algorithm that counts them; None for other objects."""
     step = whole(fields.get("num_timesteps"))
     if step is not None and "_total_timesteps" in fields:
-        return {"step": step, "total": whole(fields["_total_timesteps"]), "source": type(item).__name__}
+        return {
+            "step": step,
+            "total": whole(fields["_total_timesteps"]),
+            "source": type(item).__name__,
+            "n_envs": whole(fields.get("n_envs")) or 1,
+        }
     step = whole(fields.get("total_step"))
     if step is not None and any(cls.__module__.startswith("elegantrl") for cls in type(item).__mro__):
         return {"step": step, "total": None, "source": type(item).__name__}

@@ -246,9 +246,9 @@ def from_pages(
     holdings, portions, unexplained = attribute(segments(pages, rows, read), rows, pages.mappings)
     if pages.method == "smaps":
         notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
-    holdings = _with_lines(holdings, pid, root)
+    progress = Progress(**said["progress"]) if said.get("progress") else None
+    holdings = _to_the_end(_with_lines(holdings, pid, root), progress)
     rollup = proc.rollup(pid, root) or {}
-    progress = said.get("progress")
     return Explanation(
         pid=pid,
         start=process.start,
@@ -265,7 +265,7 @@ def from_pages(
         unexplained_bytes=unexplained,
         threads=threads(pid, pages, stacks, root=root),
         gpus=gpu_shares(pid, said.get("cuda", ())),
-        progress=Progress(**progress) if progress else None,
+        progress=progress,
         phase=said.get("phase"),
         pauses_s=tuple(float(each) for each in said.get("pauses_s", ())),
         notes=pages.notes,
@@ -281,6 +281,21 @@ def _with_lines(holdings: tuple[Holding, ...], pid: int, root: str) -> tuple[Hol
         return holdings
     lines = {each.path: added_at(script, each.path, each.type) for each in wanted}
     return tuple(replace(each, added_at=lines.get(each.path, "")) for each in holdings)
+
+
+def _to_the_end(holdings: tuple[Holding, ...], progress: Progress | None) -> tuple[Holding, ...]:
+    """Owners with the rows that a replay buffer will have when the run ends before it is full."""
+    left = progress.rows_left if progress is not None else None
+    if left is None:
+        return holdings
+    return tuple(replace(each, run_rows=_rows_at_end(each, left)) for each in holdings)
+
+
+def _rows_at_end(holding: Holding, left: int) -> int | None:
+    if "replay_buffer" not in holding.path or holding.filled is None or holding.capacity is None:
+        return None
+    rows = holding.filled + left
+    return rows if rows < holding.capacity else None
 
 
 def _from_status(process: Process, notes: list[str], *, root: str) -> Explanation:

@@ -34,7 +34,7 @@ EXPLAIN_JSON_SCHEMA = described(
                 {
                     **dict.fromkeys(("pid", "rss_bytes", "named_bytes", "unexplained_bytes"), _COUNT),
                     **dict.fromkeys(("pss_bytes", "uss_bytes", "swap_bytes", "shared_anonymous_bytes"), _SIZE),
-                    **dict.fromkeys(("trimmed_bytes", "growth_bytes", "free_heap_bytes"), _SIZE),
+                    **dict.fromkeys(("trimmed_bytes", "growth_bytes", "full_growth_bytes", "free_heap_bytes"), _SIZE),
                     **dict.fromkeys(("open_figures", "models_alive"), _SIZE),
                     **dict.fromkeys(("paused_s", "longest_pause_s"), _NUMBER),
                     "pauses_s": {"type": "array", "items": _NUMBER},
@@ -48,7 +48,8 @@ EXPLAIN_JSON_SCHEMA = described(
                             {
                                 **dict.fromkeys(("path", "kind", "type", "device", "note", "added_at"), _TEXT),
                                 **dict.fromkeys(("nbytes", "resident_bytes", "graphs", "graph_bytes"), _COUNT),
-                                **dict.fromkeys(("filled", "capacity", "growth_bytes"), _SIZE),
+                                **dict.fromkeys(("filled", "capacity", "run_rows"), _SIZE),
+                                **dict.fromkeys(("growth_bytes", "full_growth_bytes"), _SIZE),
                                 "estimated": {"type": "boolean"},
                             }
                         ),
@@ -77,6 +78,8 @@ EXPLAIN_JSON_SCHEMA = described(
 SMALL_SHARE = 0.005
 #: Graphs that a container without an end keeps are said first from this size and share of the resident memory on.
 KEPT_BYTES, KEPT_SHARE = 16 << 20, 0.02
+#: What a full buffer would add to what the run fills of it, to be said.
+LEAST_LEFT_OUT = 16 << 20
 MOST_ROWS = 25
 _TONES = {"error": "bad", "warning": "warn", "info": "plain"}
 
@@ -110,10 +113,14 @@ def explain_document(
 def _process(found: Explanation) -> dict[str, Any]:
     document = asdict(found)
     for entry, holding in zip(document["holdings"], found.holdings, strict=True):
-        entry["growth_bytes"] = holding.growth_bytes
+        entry |= {"growth_bytes": holding.growth_bytes, "full_growth_bytes": holding.full_growth_bytes}
     for entry, share in zip(document["gpus"], found.gpus, strict=True):
         entry["other_bytes"] = share.other_bytes
-    document |= {"named_bytes": found.named_bytes, "growth_bytes": found.growth_bytes}
+    document |= {
+        "named_bytes": found.named_bytes,
+        "growth_bytes": found.growth_bytes,
+        "full_growth_bytes": found.full_growth_bytes,
+    }
     document |= {"paused_s": found.paused_s, "longest_pause_s": max(found.pauses_s, default=0.0)}
     return {key: list(value) if isinstance(value, tuple) else value for key, value in document.items()}
 
@@ -178,6 +185,12 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         tone = "bad" if limit and after > limit else "warn" if limit and after > 0.95 * limit else "good"
         fits = "" if not limit else f" of {format_size(limit)}: {'does not fit' if after > limit else 'fits'}"
         lines.append((f"will grow by {format_size(top['growth_bytes'])} to {format_size(after)}{fits}", tone))
+    if top["full_growth_bytes"] - top["growth_bytes"] >= LEAST_LEFT_OUT:
+        rows = next(each["run_rows"] for each in top["holdings"] if each["run_rows"])
+        full = format_size(top["rss_bytes"] + top["full_growth_bytes"])
+        lines.append(
+            (f"this run ends with {format_count(rows)} rows in its replay buffer; a full one makes {full}", "plain")
+        )
     share = top["unexplained_bytes"] / top["rss_bytes"] if top["rss_bytes"] else 0
     text = (
         f"named {_percent(top['named_bytes'], top)}, classes {_percent(_classes(top), top)}, "

@@ -31,9 +31,11 @@ def check_live(rule: Rule, found: TreeExplanation) -> Iterator[Finding]:
         largest = max(growing, key=lambda holding: holding.growth_bytes or 0)
         now = sum(holding.resident_bytes for holding in growing)
         share = 100 * (largest.filled or 0) // (largest.capacity or 1)
+        full = now + sum(holding.full_growth_bytes or 0 for holding in growing)
+        stops = " when the run ends" if full > now + to_come else ", and stops there"
         yield rule.finding(
-            f"{largest.path} is {share} % full: its buffer has {format_size(now)}, will reach {format_size(now + to_come)}, "
-            "and stops there",
+            f"{largest.path} is {share} % full: its buffer has {format_size(now)}, will reach {format_size(now + to_come)}"
+            f"{stops}{f' (full: {format_size(full)})' if full > now + to_come else ''}",
             location=largest.path,
             costs_bytes=to_come,
             remedy="no leak; make sure that what it will reach fits",

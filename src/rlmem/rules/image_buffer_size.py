@@ -12,7 +12,8 @@ Use instead: the number of rows that fits. ``rlmem plan train.py`` says what a r
 buffer fits. Storing every frame once (``replay_buffer_class=CompactReplayBuffer`` of ``rlmem.sb3``) makes eight times as
 many rows fit where four frames are stacked.
 
-A size that is written down is reported from 16 GiB on where the size of the images is known, and otherwise where even
+Rows that the run never writes cost nothing, where the script says how long it is; but all of them are asked for at the
+start. A size that is written down is reported from 16 GiB on where the size of the images is known, and otherwise where even
 the smallest images would take a gigabyte.
 
 Fix: none; how many transitions an agent needs is not for a program to say.
@@ -38,16 +39,16 @@ LARGE_BYTES, SMALLEST_LARGE_BYTES = 16 * GIB, GIB
 def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
     """Off-policy buffers of images whose rows nobody chose, or that are too many whatever the images are."""
     for store in replays(script):
-        if not store.seen.image or store.rows is None or store.twice is None:
+        if not store.seen.image or store.rows is None or store.filled is None or store.twice is None:
             continue
-        cost = store.rows * store.copies * store.seen.least_bytes
+        cost = store.rows * store.copies * store.seen.least_bytes  # of a full one: all of it is asked for at the start
         exact = store.seen.nbytes is not None or store.seen.known_bytes > 0
         if cost < (LARGE_BYTES if exact else SMALLEST_LARGE_BYTES) and not (store.is_default and cost >= GIB):
             continue
         yield rule.finding(
             _title(store, cost, exact=exact),
             place=script.place(store.spot(script)),
-            costs_bytes=store.sized(cost),
+            costs_bytes=store.sized(store.filled * store.copies * store.seen.least_bytes),
             remedy=f"set buffer_size to what fits ('rlmem max-buffer' says how much), or keep every frame once with {store.instead}",
         )
 
@@ -55,6 +56,9 @@ def check_script(rule: Rule, script: Script) -> Iterator[Finding]:
 def _title(store: Replay, cost: int, *, exact: bool) -> str:
     rows = format_count(store.rows or 0)
     whose = f"{store.owner} keeps SB3's default of {rows} images" if store.is_default else f"a buffer of {rows} images"
+    if exact and store.filled is not None and store.filled < (store.rows or 0):
+        written = format_size(store.filled * store.copies * store.seen.least_bytes)
+        return f"{whose}: {written} for the {format_count(store.filled)} that the run writes, {format_size(cost)} when full"
     if exact:
         return f"{whose}: {format_size(cost)}"
     usual = format_size((store.rows or 0) * store.copies * ATARI_STACK_BYTES)

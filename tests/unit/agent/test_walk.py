@@ -157,8 +157,8 @@ def test_a_hand_written_buffer_tells_its_fill(fields: dict[str, Any], fill: tupl
 
 
 def test_an_algorithm_tells_its_progress() -> None:
-    walk = Walk(seconds=30).run([("model", Holder(num_timesteps=12, _total_timesteps=100))])
-    assert walk.progress == {"step": 12, "total": 100, "source": "Holder"}
+    walk = Walk(seconds=30).run([("model", Holder(num_timesteps=12, _total_timesteps=100, n_envs=4))])
+    assert walk.progress == {"step": 12, "total": 100, "source": "Holder", "n_envs": 4}
     assert Walk(seconds=30).run([("global_step", 77)]).progress == {"step": 77, "total": None, "source": "global_step"}
 
 

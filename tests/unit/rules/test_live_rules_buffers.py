@@ -13,7 +13,7 @@ def found(*holdings: Holding, code: str) -> list[Finding]:
     return [finding for finding in find_live(TreeExplanation(processes=(process,))) if finding.code == code]
 
 
-def replay(name: str, *, resident: int, filled: int = 370_000) -> Holding:
+def replay(name: str, *, resident: int, filled: int = 370_000, run_rows: int | None = None) -> Holding:
     return Holding(
         path=f"model.replay_buffer.{name}",
         kind="array",
@@ -22,6 +22,7 @@ def replay(name: str, *, resident: int, filled: int = 370_000) -> Holding:
         resident_bytes=resident,
         filled=filled,
         capacity=1_000_000,
+        run_rows=run_rows,
     )
 
 
@@ -45,6 +46,12 @@ def test_a_buffer_that_fills_is_said_once_for_all_its_arrays_with_where_it_ends(
     assert "37 % full" in finding.title
     assert "will reach 20.0 GiB" in finding.title
     assert finding.costs_bytes == sum(holding.growth_bytes or 0 for holding in both)
+
+
+def test_a_run_that_ends_before_its_buffer_is_full_comes_first() -> None:
+    (finding,) = found(replay("observations", resident=GIB, filled=100_000, run_rows=250_000), code="MEM113")
+    assert finding.title.endswith("has 1.00 GiB, will reach 2.50 GiB when the run ends (full: 10.0 GiB)")
+    assert finding.costs_bytes == GIB * 3 // 2
 
 
 def test_a_full_buffer_and_a_small_one_are_no_news() -> None:
