@@ -16,7 +16,7 @@ class Moment:
     """One look. ``tree_bytes`` is what the processes hold together (PSS, or the best estimate between readings).
 
     ``holdings`` is None when owners were not asked this time (they are asked seldom, as that costs the target a little).
-    ``portions`` is what of the main process's memory has no owner, by class, looked at as seldom.
+    ``portions`` is what of the largest process's memory has no owner, by class, looked at as seldom.
     """
 
     at_s: float

@@ -270,10 +270,10 @@ def test_views_of_a_frame() -> None:
         "12:00:00  47068  20.0 GiB of 24 (83 %)  2 processes  53 threads  leaking: residual grows 39.1 MiB/min outside any "
         "buffer: leak suspected"
     )
-    assert views.process_rows(frame) == (
-        ("47068", "main", "20.0 GiB", "19.0 GiB", "–", "53", 'python "train".py'),
-    )  # fmt: skip
-    assert views.owner_rows(frame) == (
+    processes = views.process_table(frame)
+    assert processes.rows == (("47068", "main", "20.0 GiB", "19.0 GiB", "53", 'python "train".py'),)
+    assert "VRAM" not in [column.title for column in processes.columns]  # there is none
+    assert views.owner_table(frame).rows == (
         ("buffer.obs", "10.0 GiB", "40.0 GiB", "███           25 %", ""),
         ("self.episode_infos", "1.00 GiB", "1.00 GiB", "31.0 k items", "40.1 MiB/min (+3.1 k/min)"),
         ("net.weight", "1.00 MiB", "1.00 MiB", "", ""),
@@ -284,8 +284,11 @@ def test_views_of_a_frame() -> None:
     assert "cache 1.00 GiB  VRAM 1.00 GiB of 8" in views.plain_line(cache, NOON)
     moments = [replace(frame.moment, at_s=float(at), tree_bytes=at * GIB) for at in range(20)]
     drawn = views.history_plot(moments, width=40, height=6)
-    assert "24.0 GiB ┤····" in drawn[0]
+    assert drawn[0].strip() == "↑ limit 24.0 GiB"
+    assert "19.0 GiB ┤" in drawn[1]
     assert drawn[-1].rstrip().endswith("now")
+    near = [replace(moment, limit_bytes=20 * GIB) for moment in moments]
+    assert "20.0 GiB ┤····" in views.history_plot(near, width=40, height=6)[0]
     jsonschema.validate(json.loads(json.dumps(views.moment_document(frame, NOON))), views.MOMENT_JSON_SCHEMA)
 
 
@@ -345,11 +348,10 @@ def text_of(app: object, name: str) -> str:
     return str(app.query_one(name, Static).render())  # type: ignore[attr-defined]
 
 
-def cells_of(app: object, name: str) -> list[list[str]]:
-    from textual.widgets import DataTable
-
-    table = app.query_one(name, DataTable)  # type: ignore[attr-defined]
-    return [[str(cell) for cell in table.get_row_at(index)] for index in range(table.row_count)]
+def screen_of(app: object) -> str:
+    """What the terminal shows."""
+    strips = app.screen._compositor.render_strips()  # type: ignore[attr-defined]
+    return "\n".join("".join(segment.text for segment in strip).rstrip() for strip in strips)
 
 
 async def until(pilot: object, done: object) -> None:
@@ -370,13 +372,13 @@ def test_the_dashboard_shows_what_the_frames_say_and_obeys_its_keys() -> None:
     async def drive() -> None:
         app = Dashboard(watching, interval_s=0.2)
         async with app.run_test(size=(120, 45)) as pilot:
-            await until(pilot, lambda: cells_of(app, "#owners"))
+            await until(pilot, lambda: "self.episode_infos" in screen_of(app))
             assert "leaking: residual grows 39.1 MiB/min" in text_of(app, "#verdict")
             assert "and more" in text_of(app, "#verdict")
             assert "20.0 GiB of 24 (83 %)" in text_of(app, "#status")
-            await until(pilot, lambda: "24.0 GiB" in text_of(app, "#plot"))
-            assert cells_of(app, "#processes")[0][0] == "47068"
-            assert cells_of(app, "#owners")[1][0] == "self.episode_infos"
+            await until(pilot, lambda: "24.0 GiB ┤" in text_of(app, "#plot"))
+            assert re.search(r"47068 +main +20.0 GiB +19.0 GiB +53", screen_of(app))
+            assert re.search(r"self.episode_infos +1.00 GiB +1.00 GiB +31.0 k items +40.1 MiB/min", screen_of(app))
             await pilot.press("p")
             assert app.is_paused
             assert "paused" in text_of(app, "#title")
@@ -386,6 +388,34 @@ def test_the_dashboard_shows_what_the_frames_say_and_obeys_its_keys() -> None:
             assert watching.targets[0].session.watch.asked == 1  # type: ignore[attr-defined]
             await pilot.press("n", "q")
         assert app.return_code == 0
+
+    asyncio.run(drive())
+
+
+@pytest.mark.parametrize("size", [(80, 24), (60, 24), (160, 50)])
+def test_the_dashboard_cuts_no_number_in_a_small_terminal(size: tuple[int, int]) -> None:
+    pytest.importorskip("textual")
+    from rlmem.report.dashboard import Dashboard
+
+    frame = make_frame()
+    names = ("model.policy.optimizer.state[…].exp_avg_sq", "buffer.obs")
+    holdings = tuple(replace(held, path=path) for held, path in zip(frame.holdings or (), names, strict=False))
+    members = tuple(replace(frame.members[0], pid=47068 + each, command="python train.py " * 20) for each in range(6))
+    portions = (Portion(name="heap", resident_bytes=6 * GIB), Portion(name="thread stacks", resident_bytes=92 << 10))
+    frames = [replace(frame, holdings=holdings, members=members, portions=portions)] * 2000
+
+    async def drive() -> None:
+        app = Dashboard(make_watching(frames), interval_s=0.1)
+        async with app.run_test(size=size) as pilot:
+            await until(pilot, lambda: "(heap)" in screen_of(app) and "now" in screen_of(app))
+            shown = screen_of(app)
+            assert "leaking: residual grows 39.1 MiB/min" in shown
+            assert re.search(r"47069 .*20\.0 GiB", shown)
+            assert re.search(r"10\.0 GiB.*25 %", shown)
+            assert re.search(r"\(heap\) +6\.00 GiB", shown)
+            assert not re.search(r"\d (Gi|Mi|Ki|M|G)$|\d\.$", shown, re.MULTILINE)
+            assert max(len(line) for line in shown.splitlines()) <= size[0]
+            await pilot.press("q")
 
     asyncio.run(drive())
 
@@ -414,8 +444,8 @@ def test_the_dashboard_on_a_real_process(target: subprocess.Popen[bytes]) -> Non
     async def drive() -> None:
         app = Dashboard(watching, interval_s=0.05)
         async with app.run_test(size=(120, 45)) as pilot:
-            await until(pilot, lambda: any("kept" in row[0] for row in cells_of(app, "#owners")))
-            assert cells_of(app, "#processes")[0][0] == str(target.pid)
+            await until(pilot, lambda: "kept" in screen_of(app) and "(heap)" in screen_of(app))
+            assert f" {target.pid} " in screen_of(app)
             assert "MiB of" in text_of(app, "#status")
             await pilot.press("q")
 
@@ -454,7 +484,7 @@ def test_classes_of_memory_stand_among_the_owners_and_small_ones_are_added_up() 
         for number in range(5)
     )
     frame = make_frame()
-    rows = views.owner_rows(make_frame(portions=portions, holdings=(*(frame.holdings or ()), *small)))
+    rows = views.owner_table(make_frame(portions=portions, holdings=(*(frame.holdings or ()), *small))).rows
     assert [row[:2] for row in rows] == [
         ("buffer.obs", "10.0 GiB"),
         ("(heap)", "6.00 GiB"),
@@ -463,4 +493,4 @@ def test_classes_of_memory_stand_among_the_owners_and_small_ones_are_added_up() 
         ("(thread stacks)", "92.0 KiB"),
         ("(7 smaller)", "6.00 MiB"),
     ]
-    assert views.owner_rows(make_frame(holdings=None)) == ()
+    assert views.owner_table(make_frame(holdings=None)).rows == ()

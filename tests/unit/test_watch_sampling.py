@@ -330,7 +330,7 @@ def test_who_cannot_be_asked_is_a_note() -> None:
     assert (pages.holdings, pages.notes) == (None, ("why",))
 
 
-def test_classes_of_memory_are_told_of_the_main_process_with_and_without_an_agent() -> None:
+def test_classes_of_memory_are_told_of_the_largest_process_with_and_without_an_agent() -> None:
     heap = Portion(name="heap", resident_bytes=7)
 
     def tell(pid: int) -> Explanation:
@@ -339,8 +339,10 @@ def test_classes_of_memory_are_told_of_the_main_process_with_and_without_an_agen
     rest = Portion(name="unexplained", resident_bytes=2)
     alone = asking.ask([make_member(1)], tell, lambda _: False)
     assert (alone.holdings, alone.portions, alone.notes) == (None, (heap, rest), (asking.HOW_TO_NAME,))
-    tree = asking.ask([make_member(1), make_member(2)], tell, lambda pid: pid == 2)
-    assert (tree.portions, len(tree.holdings or ())) == ((heap, rest), 1)
+    asked: list[int] = []
+    launched = [make_member(1), make_member(2, rss=300), make_member(3, rss=200)]
+    tree = asking.ask(launched, lambda pid: asked.append(pid) or tell(pid), lambda pid: pid == 3)  # type: ignore[func-returns-value]
+    assert (tree.portions, len(tree.holdings or ()), asked) == ((heap, rest), 1, [3, 2])
 
 
 def test_dear_work_is_done_seldom_and_fast_sampling_pays_in_proportion() -> None:

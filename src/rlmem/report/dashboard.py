@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import time
-from typing import ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, ClassVar
 
+from rich.console import Group, RenderableType
 from rich.text import Text
 from textual.app import App, ComposeResult
 from textual.binding import Binding, BindingType
-from textual.containers import Vertical
-from textual.widgets import DataTable, Footer, Static
+from textual.containers import VerticalScroll
+from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
 from rlmem.report import watch as views
+from rlmem.report.layout import lay_out, wrap
+from rlmem.report.terminal import drawn_table
+from rlmem.report.view import Table
 from rlmem.watch.session import Frame
 from rlmem.watch.watching import Target, Watching
 
+if TYPE_CHECKING:
+    from textual.events import Resize
+
 _STYLES = {"good": "bold green", "warn": "bold yellow", "bad": "bold red", "plain": "bold cyan"}
-PLOT_HEIGHT = 8
+#: A terminal of so many lines shows everything; in a lower one (80×24) there are fewer rows, and the plot is lower.
+HIGH, WIDE = 36, 100
+LEAST_PLOT, MOST_PLOT = 4, 12
+#: Processes in a low terminal.
+FEW_PROCESSES = 3
 #: In samples: how often the picture is drawn, and of these how often the plot. Drawing costs more than looking.
 DRAW_EVERY, PLOT_EVERY = 3, 4
 
@@ -29,9 +41,8 @@ class Dashboard(App[None]):
     ENABLE_COMMAND_PALETTE = False
     CSS = """
     Static { height: auto; padding: 0 1; }
-    #verdict { padding: 1 1 0 1; }
-    #plot { padding: 1 1 0 1; height: 11; }
-    DataTable { height: auto; max-height: 45%; margin: 1 1 0 1; }
+    VerticalScroll { scrollbar-size-vertical: 1; scrollbar-gutter: stable; }
+    #plot, #processes, #owners { padding: 1 1 0 1; }
     """
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q", "quit", "Quit"),
@@ -51,20 +62,18 @@ class Dashboard(App[None]):
 
     def compose(self) -> ComposeResult:
         """The parts, from the top."""
-        with Vertical():
+        with VerticalScroll():
             yield Static(id="title")
             yield Static(id="verdict")
             yield Static(id="status")
             yield Static(id="plot")
-            yield DataTable(id="processes", cursor_type="none", zebra_stripes=True)
-            yield DataTable(id="owners", cursor_type="none", zebra_stripes=True)
+            yield Static(id="processes")
+            yield Static(id="owners")
             yield Static(id="notes")
         yield Footer()
 
     def on_mount(self) -> None:
-        """Name the columns and begin to sample."""
-        self.query_one("#processes", DataTable).add_columns(*views.PROCESS_COLUMNS)
-        self.query_one("#owners", DataTable).add_columns(*views.OWNER_COLUMNS)
+        """Begin to sample."""
         # Samples are taken in a thread: a slow file of a busy machine does not hold up the keys.
         self.run_worker(self._sample, thread=True, name="sample")
 
@@ -84,6 +93,12 @@ class Dashboard(App[None]):
                 time.sleep(min(0.25, max(0.0, due - time.monotonic())))
         if not worker.is_cancelled and self.watching.is_over:
             self.call_from_thread(self.exit)
+
+    def on_resize(self, event: Resize) -> None:
+        """Draw for the new size, once it is known."""
+        self._drawn.clear()
+        self._plot_rests = 0
+        self.call_after_refresh(self._refresh, force=True)
 
     def action_pause(self) -> None:
         """Hold the picture; sampling goes on."""
@@ -109,7 +124,8 @@ class Dashboard(App[None]):
     def _title(self, target: Target) -> Text:
         text = Text(target.session.watch.title, style="bold")
         if target.frame is not None:
-            text.append(f"  {target.frame.command[:120]}", style="dim")
+            # One line, with room for what is appended.
+            text.append(f"  {views.shortened(target.frame.command, max(20, self._room - 40))}", style="dim")
         if len(self.watching.targets) > 1:
             text.append(f"  {self._shown + 1} of {len(self.watching.targets)}")
         if self.is_paused:
@@ -119,20 +135,22 @@ class Dashboard(App[None]):
         return text
 
     def _show(self, target: Target, frame: Frame) -> None:
-        verdict = Text(views.verdict_text(frame.judgement), style=_STYLES[views.TONES[frame.judgement.state]])
+        verdict = Text(style=_STYLES[views.TONES[frame.judgement.state]])
+        verdict.append(self._wrapped(views.verdict_text(frame.judgement)))
         for reason in frame.judgement.reasons[1:]:
-            verdict.append(f"\n{reason}", style="not bold")
+            verdict.append(f"\n{self._wrapped(reason)}", style="not bold")
         self._put("#verdict", verdict)
-        self._put("#status", Text(views.status_text(frame)))
+        self._put("#status", Text(self._wrapped(views.status_text(frame))))
         if not self._plot_rests:
-            width = max(20, self.size.width - 20)
-            lines = views.history_plot(target.session.history.moments, width=width, height=PLOT_HEIGHT)
+            height = min(MOST_PLOT, max(LEAST_PLOT, self.size.height // 4 - 1))
+            # The sizes on the axis take up to ten cells.
+            lines = views.history_plot(target.session.history.moments, width=max(20, self._room - 12), height=height)
             self._put("#plot", Text("\n".join(lines)))
         early = len(target.session.history.moments) < PLOT_EVERY
         self._plot_rests = 0 if early else (self._plot_rests + 1) % PLOT_EVERY
-        self._fill("#processes", views.process_rows(frame))
-        self._fill("#owners", views.owner_rows(frame))
-        self._put("#notes", Text("\n".join(frame.moment.notes), style="dim"))
+        self._fill("#processes", self._processes(frame))
+        self._fill("#owners", views.owner_table(frame, bars=self.size.width >= WIDE))
+        self._put("#notes", Text("\n".join(map(self._wrapped, frame.moment.notes)), style="dim"))
 
     def _put(self, name: str, text: Text) -> None:
         """Draw a text that is not there yet; most of a dashboard's cost is drawing, and most of that the layout."""
@@ -140,16 +158,36 @@ class Dashboard(App[None]):
         if before == text:
             return
         lines = text.plain.count("\n")
-        fits = isinstance(before, Text) and before.plain.count("\n") == lines and len(text) < self.size.width
+        is_short = len(text) < self.size.width or name == "#plot"
+        fits = isinstance(before, Text) and before.plain.count("\n") == lines and is_short
         self._drawn[name] = text
-        self.query_one(name, Static).update(text, layout=not (fits or name == "#plot"))
+        self.query_one(name, Static).update(text, layout=not fits)
 
-    def _fill(self, name: str, rows: tuple[tuple[str, ...], ...]) -> None:
-        if self._drawn.get(name) == rows:
+    @property
+    def _room(self) -> int:
+        """Cells of a line, beside the padding and the scroll bar."""
+        return max(20, self.size.width - 3)
+
+    def _wrapped(self, text: str) -> str:
+        """Whole words and numbers with their units."""
+        return "\n".join(wrap(text, self._room))
+
+    def _processes(self, frame: Frame) -> Table:
+        """All of them, or the first few; of a single one the lines above say enough where there is little room."""
+        table = views.process_table(frame, command=80 if self.size.width >= WIDE else 20)
+        if self.size.height >= HIGH:
+            return table
+        few = table.rows[:FEW_PROCESSES] if len(table.rows) > 1 else ()
+        more = len(table.rows) - len(few)
+        return replace(table, rows=few, note=f"{more} more processes" if few and more else "")
+
+    def _fill(self, name: str, table: Table) -> None:
+        if self._drawn.get(name) == table:
             return
-        self._drawn[name] = rows
-        table = self.query_one(name, DataTable)
-        table.clear()
-        for row in rows:
-            table.add_row(*(Text(cell) for cell in row))
-        table.display = bool(rows)
+        self._drawn[name] = table
+        drawn: list[RenderableType] = [drawn_table(table, lay_out(table, self._room))]
+        if table.note:
+            drawn.append(Text(table.note, style="dim"))
+        widget = self.query_one(name, Static)
+        widget.update(Group(*drawn))
+        widget.display = bool(table.rows)

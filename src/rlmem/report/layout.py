@@ -14,8 +14,8 @@ from rlmem.report.view import Column, Table
 GAP = 2
 #: Cells that text may be wrapped to before another column is dropped for it.
 LEAST_TEXT, LEAST_NAME = 22, 26
-#: A number is not parted from its unit, nor a dash from what it joins: ``7.45 GiB``, ``12 %``, ``8,192 steps``.
-_GLUED = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i?B|kB|B|%)(?:[^\w]|$))")
+#: A number is not parted from its unit: ``7.45 GiB``, ``12 %``, ``7.7 k/min``, ``2 min``.
+_GLUED = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i?B|kB|B|%|[kM]|ms|s|min|h|d)(?:[^\w]|$))")
 #: Joins words that belong together; drawn as a blank.
 NO_BREAK = "\u00a0"
 #: A name too long for a line is parted after one of these.

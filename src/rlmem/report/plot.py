@@ -10,29 +10,30 @@ Mark = tuple[float, float, str]
 
 def plot(
     marks: Sequence[Mark],
-    line: Callable[[float], float],
+    line: Callable[[float], float] | None,
     *,
     x_text: Callable[[float], str],
     y_text: Callable[[float], str],
     width: int = 60,
     height: int = 12,
 ) -> tuple[str, ...]:
-    """Marks and a line under them; y starts at zero, unless all would then crowd at the top."""
+    """Marks, and a line under them if there is one; y starts at zero, unless all would then crowd at the top."""
     left, right = min(x for x, _, _ in marks), max(x for x, _, _ in marks)
     if left == right:
         return ()
     xs = [left + (right - left) * column / (width - 1) for column in range(width)]
-    heights = [*(y for _, y, _ in marks), line(left), line(right)]
+    heights = [*(y for _, y, _ in marks), *([line(left), line(right)] if line else [])]
     top, least = max(1.0, *heights), min(heights)
-    bottom = 0.0 if least < top / 2 else least - (top - least or top) / 5
+    # What hardly changes looks as if it did not.
+    bottom = 0.0 if least < top / 2 else min(least - (top - least or top) / 5, 0.95 * top)
     grid = [[" "] * width for _ in range(height)]
 
     def put(column: int, y: float, mark: str) -> None:
         row = height - 1 - round(max(0.0, y - bottom) / (top - bottom) * (height - 1))
         grid[row][column] = mark
 
-    for column, x in enumerate(xs):
-        put(column, line(x), "·")
+    for column, x in enumerate(xs if line else ()):
+        put(column, line(x) if line else 0.0, "·")
     for x, y, mark in marks:
         put(round((x - left) / (right - left) * (width - 1)), y, mark)
     middle = height // 2

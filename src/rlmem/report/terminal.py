@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from rlmem.report.layout import GAP, NO_BREAK, lay_out, wrap
+from rlmem.report.layout import GAP, NO_BREAK, Layout, lay_out, wrap
 from rlmem.report.view import Item, Section, Table, View
 
 _STYLES = {"good": "green", "warn": "yellow", "bad": "red", "plain": "cyan"}
@@ -56,6 +56,15 @@ def draw_section(section: Section, console: Console) -> None:
 
 def _draw_table(table: Table, console: Console) -> None:
     laid = lay_out(table, console.width - _INDENT)
+    console.print(Padding(drawn_table(table, laid), (0, 0, 0, _INDENT)))
+    if laid.left_out:
+        _draw_text(f"left out at this width: {', '.join(laid.left_out)}", console, style="dim")
+    for line in table.note.splitlines():
+        _draw_text(line, console, style="dim")
+
+
+def drawn_table(table: Table, laid: Layout) -> RichTable:
+    """A table laid out for a width."""
     drawn = RichTable(
         box=None,
         pad_edge=False,
@@ -76,11 +85,7 @@ def _draw_table(table: Table, console: Console) -> None:
         drawn.add_row(
             *(Text(cell) for cell in row), style="dim" if footer and row[0] == "range" else "bold" if footer else None
         )
-    console.print(Padding(drawn, (0, 0, 0, _INDENT)))
-    if laid.left_out:
-        _draw_text(f"left out at this width: {', '.join(laid.left_out)}", console, style="dim")
-    for line in table.note.splitlines():
-        _draw_text(line, console, style="dim")
+    return drawn
 
 
 def _draw_text(text: str, console: Console, *, indent: int = _INDENT, style: str = "") -> None:

@@ -12,6 +12,7 @@ from rlmem.measure import maps
 from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.contract import described
 from rlmem.report.plot import plot
+from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 from rlmem.watch import words
 from rlmem.watch.session import Frame
@@ -20,11 +21,13 @@ from rlmem.watch.watching import Target
 MOMENT_SCHEMA = "rlmem.moment/1"
 TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
 BAR_WIDTH = 12
+#: A limit up to so many times what was held is drawn.
+NEAR = 1.25
 MOST_OWNERS = 20
 #: Owners that hold less and do not grow are added up, where there are so many of them.
 SMALL_SHARE, FEWEST_ADDED_UP = 0.005, 3
 #: Classes that have a row however small: the question is whether it is them.
-_ALWAYS = {f"({name})" for name in (maps.HEAP, maps.LIBRARY_CODE, maps.STACKS)}
+_ALWAYS = {maps.HEAP, maps.LIBRARY_CODE, maps.STACKS}
 
 _NUMBER, _WHOLE = {"type": ["number", "null"]}, {"type": ["integer", "null"]}
 _GROWTH = described(
@@ -154,12 +157,27 @@ def summary_line(target: Target) -> str:
     )
 
 
-PROCESS_COLUMNS = ("process", "role", "PSS", "USS", "VRAM", "threads", "command")
+_PROCESS = (
+    Column(title="process", right=False),
+    Column(title="role", right=False, rank=1),
+    Column(title="PSS"),
+    Column(title="USS", rank=2),
+    Column(title="VRAM"),
+    Column(title="threads", rank=3),
+    Column(title="command", right=False, rank=4),
+)
+_OWNER = (
+    Column(title="owner", right=False),
+    Column(title="resident"),
+    Column(title="allocated", rank=2),
+    Column(title="full", right=False, rank=1),
+    Column(title="grows", right=False),
+)
 
 
-def process_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
-    """A row for each process."""
-    return tuple(
+def process_table(frame: Frame, *, command: int = 80) -> Table:
+    """A row for each process, with so many letters of its command."""
+    rows = (
         (
             str(member.pid),
             member.role,
@@ -167,58 +185,69 @@ def process_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
             _size(member.uss_bytes),
             _size(member.vram_bytes),
             str(member.threads),
-            member.command[:80],
+            shortened(member.command, command),
         )
         for member in frame.members
     )
+    return _without_empty(_PROCESS, tuple(rows))
 
 
-OWNER_COLUMNS = ("owner", "resident", "allocated", "full", "grows")
-
-
-def owner_rows(frame: Frame) -> tuple[tuple[str, ...], ...]:
+def owner_table(frame: Frame, *, bars: bool = True) -> Table:
     """A row for each of the largest owners, with a bar for its fill, and for each class of what has no owner."""
     growths = {growth.name: growth for growth in frame.judgement.owners}
-    rows = [
-        (
-            held.resident_bytes,
-            (
-                held.path,
-                format_size(held.resident_bytes),
-                format_size(held.nbytes),
-                fill_text(held),
-                _grows(growths.get(held.path)),
-            ),
+    rows = []
+    for held in frame.holdings or ():
+        growth = growths.get(held.path)
+        is_small = (
+            not (growth and growth.bytes_per_s > 0) and held.resident_bytes < SMALL_SHARE * frame.moment.tree_bytes
         )
-        for held in frame.holdings or ()
-    ]
-    rows += [
-        (portion.resident_bytes, (f"({portion.name})", format_size(portion.resident_bytes), "", "", ""))
-        for portion in frame.portions
-    ]
+        sizes = (format_size(held.resident_bytes), format_size(held.nbytes))
+        cells = (held.path, *sizes, fill_text(held, bar=bars), _grows(growth))
+        rows.append((held.resident_bytes, is_small, cells))
+    for portion in frame.portions:
+        is_small = portion.name not in _ALWAYS and portion.resident_bytes < SMALL_SHARE * frame.moment.tree_bytes
+        cells = (f"({portion.name})", format_size(portion.resident_bytes), "", "", "")
+        rows.append((portion.resident_bytes, is_small, cells))
     rows.sort(key=lambda row: -row[0])
-    floor = SMALL_SHARE * frame.moment.tree_bytes
-    small = [
-        row
-        for index, row in enumerate(rows)
-        if row[1][0] not in _ALWAYS and (index >= MOST_OWNERS or (row[0] < floor and not row[1][-1]))
-    ]
-    if len(small) < FEWEST_ADDED_UP:
-        return tuple(row for _, row in rows)
-    rest = (f"({len(small)} smaller)", format_size(sum(size for size, _ in small)), "", "", "")
-    return (*(row for size, row in rows if (size, row) not in small), rest)
+    rest = [row for index, row in enumerate(rows) if row[1] or index >= MOST_OWNERS]
+    if len(rest) >= FEWEST_ADDED_UP:
+        size = sum(row[0] for row in rest)
+        rows = [row for row in rows if row not in rest]
+        rows.append((size, True, (f"({len(rest)} smaller)", format_size(size), "", "", "")))
+    return _without_empty(_OWNER, tuple(row[2] for row in rows))
 
 
-def fill_text(held: Holding) -> str:
+def shortened(text: str, most: int) -> str:
+    """A command in so many letters.
+
+    >>> shortened("python train.py --seed 1", 16)
+    'python train.py…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _without_empty(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
+    """A table without the columns that say nothing."""
+    said = [index for index, _ in enumerate(columns) if not index or any(row[index] not in ("", "–") for row in rows)]
+    return Table(
+        title="",
+        columns=tuple(columns[index] for index in said),
+        rows=tuple(tuple(row[index] for index in said) for row in rows),
+    )
+
+
+def fill_text(held: Holding, *, bar: bool = True) -> str:
     """``███▌         29 %``; a container without a bound says how many there are."""
     if held.filled is None:
         return ""
     if held.capacity is None:
         return f"{words.count(held.filled)} items"
     share = held.filled / held.capacity if held.capacity else 1.0
+    if not bar:
+        return f"{share:.0%}".replace("%", " %")
     eighths = round(share * BAR_WIDTH * 8)
-    bar = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
-    return f"{bar:{BAR_WIDTH}} {share:4.0%}".replace("%", " %")
+    drawn = "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
+    return f"{drawn:{BAR_WIDTH}} {share:4.0%}".replace("%", " %")
 
 
 def _grows(growth: Growth | None) -> str:
@@ -250,16 +279,20 @@ def status_text(frame: Frame) -> str:
 
 
 def history_plot(moments: Sequence[Moment], *, width: int, height: int) -> tuple[str, ...]:
-    """The total over time with the limit above it."""
+    """The total over time; the limit is a line where it is near, and a label above where it is not."""
     if len(moments) < 2:
         return ()
     last = moments[-1]
-    limit = last.limit_bytes or max(moment.tree_bytes for moment in moments)
-    return plot(
+    top = max(moment.tree_bytes for moment in moments)
+    limit = last.limit_bytes
+    is_near = limit is not None and limit <= NEAR * top
+    lines = plot(
         [(moment.at_s - last.at_s, float(moment.tree_bytes), "•") for moment in moments],
-        lambda _: float(limit),
+        (lambda _: float(limit)) if limit is not None and is_near else None,
         x_text=lambda at: f"{words.duration(-at)} ago" if at else "now",
         y_text=format_size,
         width=width,
         height=height,
     )
+    label = f"↑ limit {format_size(limit)}" if limit is not None and not is_near else ""
+    return (f"{label:>{max(len(line) for line in lines)}}", *lines) if lines and label else lines

@@ -13,7 +13,7 @@ from rlmem.report.html import parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.time_parts import memory_chart
 from rlmem.report.view import Column
-from rlmem.report.watch import OWNER_COLUMNS, PROCESS_COLUMNS, TONES, owner_rows, process_rows, status_text
+from rlmem.report.watch import TONES, owner_table, process_table, status_text
 from rlmem.serve.live import Candidate, Watched
 from rlmem.units import format_size
 from rlmem.watch import words
@@ -185,7 +185,7 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
         _held(frame),
         parts.section(
             "Processes",
-            _table(PROCESS_COLUMNS, process_rows(frame)),
+            parts.table(process_table(frame), label="processes", cards=True),
             name="members",
             note="PSS: a page that several processes share counts once.",
         ),
@@ -199,19 +199,11 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
 
 def _held(frame: Frame) -> Element | None:
     """Who holds the memory; nothing before anybody was asked."""
-    rows = owner_rows(frame)
-    if not rows:
+    found = owner_table(frame)
+    if not found.rows:
         return None
-    note = "Parentheses: memory of the main process that no owner has, by class."
-    return parts.section("Owners", _table(OWNER_COLUMNS, rows), name="owners", note=note)
-
-
-def _table(titles: Sequence[str], rows: Sequence[tuple[str, ...]]) -> Element:
-    columns = tuple(
-        Column(title=title, right=title in ("resident", "allocated", "PSS", "USS", "VRAM", "threads"))
-        for title in titles
-    )
-    return parts.table_of(columns, rows, label=titles[0], cards=True)
+    note = "Parentheses: memory of the largest process that no owner has, by class."
+    return parts.section("Owners", parts.table(found, label="owners", cards=True), name="owners", note=note)
 
 
 def _forecast(frame: Frame) -> str:

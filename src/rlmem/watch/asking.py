@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Container, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from rlmem.errors import AnalysisError
@@ -24,7 +25,7 @@ HOW_TO_NAME = "no names of owners: start the program with 'rlmem run -- …', or
 class Answer:
     """What was learnt; ``holdings`` is None when nobody could be asked. ``cost_s`` is CPU time, ours and the target's.
 
-    ``portions`` are the classes of the main process's memory that has no owner; they need no agent.
+    ``portions`` are the classes of the largest process's memory that has no owner; they need no agent.
     """
 
     holdings: tuple[Holding, ...] | None = None
@@ -70,23 +71,26 @@ def ask(
     main, rest = members[0], sorted(members[1:], key=lambda member: -sizes[member.pid])
     asked, paused = list[tuple[Member, Explanation]](), 0.0
     notes: list[str] = []
+    largest = max(members, key=lambda member: member.rss_bytes)  # the first may only have started it
     portions: tuple[Portion, ...] | None = None
     for member in (main, *(other for other in rest if can_ask(other.pid))):
-        if len(asked) > OTHERS:
+        if len(asked) > OTHERS or (member is main and not can_ask(member.pid)):
             continue
-        is_named = member is not main or can_ask(member.pid)
         try:
             found = explain_one(member.pid)
         except AnalysisError as error:
-            notes += [str(error)] if is_named else []
+            notes.append(str(error))
             continue
         paused += found.paused_s
-        if member is main:
+        if member is largest:
             portions = portions_of(found)
         if found.way == "pages":
-            notes += found.notes if is_named else []
+            notes += found.notes
         else:
             asked.append((member, found))
+    if portions is None:
+        with suppress(AnalysisError):
+            portions = portions_of(explain_one(largest.pid))
     cost = time.thread_time() - begin + paused
     if not asked:
         return Answer(portions=portions, cost_s=cost, notes=tuple(dict.fromkeys(notes or [HOW_TO_NAME])))
