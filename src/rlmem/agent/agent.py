@@ -27,13 +27,13 @@ def main(path):
     state = State(job)
     lazy.raise_limits()
     arrays = Arrays(state)
-    Containers(state)
+    containers = Containers(state)
     after = After()
     sys.meta_path.insert(0, after)
     after.add("numpy", arrays.watch_numpy)
     after.add("multiprocessing.util", lambda util: worker.follow(util, job["folder"]))
     after.add("wandb", silence_wandb)
-    loop = Loop(state, arrays)
+    loop = Loop(state, arrays, containers)
     after.add("torch", lambda torch: (arrays.watch_torch(torch), loop.watch_torch(torch)))
     after.add("torch", lambda _: after.add("torch._dynamo", dynamo_knows))
     for name in ("gymnasium", "gym"):
@@ -45,6 +45,7 @@ def main(path):
         SB3(state, arrays, loop).watch(module)
 
     after.add("stable_baselines3.common.base_class", sb3)
+    state.closers += [containers.size]
     state.closers += [lambda: versions(state), lambda: vram(state), lambda: compact_stores(state)]
     if job.get("folder"):
         journal = Journal(job["folder"], keep=[job["scratch"]] if job.get("scratch") else ())

@@ -12,7 +12,7 @@ from collections import deque
 from itertools import islice
 
 from . import children, roots
-from .containers import size
+from .containers import Adding, size, slot
 from .state import OWN
 
 #: Elements at the end of a container that are looked at.
@@ -25,11 +25,12 @@ SHORTENS = {"pop", "popleft", "popitem", "clear", "remove", "discard", "truncate
 
 
 def describe(items, lengths):
-    """One row for each container, those that grew by most bytes first."""
+    """``(row, container)`` of each, those that grew by most bytes first."""
     rows = []
     for item in items:
         seen = lengths[id(item)]
         row = {"kind": type(item).__name__, "length": seen[-1], "grown": seen[-1] - seen[0], "bytes_each": each(item)}
+        row["id"] = id(item)
         if row["bytes_each"]:
             rows.append((row["bytes_each"] * row["grown"], row, item))
     rows.sort(key=lambda found: -found[0])
@@ -39,10 +40,11 @@ def describe(items, lengths):
         row.update({"name": name, "graph": has_graph(item), "plain": is_plain(item), "file": file})
         most = item.maxlen if isinstance(item, deque) else cache_size(owner)
         row.update({"capacity": most, "shortened": False} if most else bounds(key, owner, file, len(item)))
+        row["sized"] = bool(most)
         if most and not isinstance(item, deque):
             row["bytes_each"] = each_cached(owner)
-        out.append(row)
-    return [row for row in out if row["name"] and not str(row["file"]).startswith(OWN)]
+        out.append((row, item))
+    return [(row, item) for row, item in out if row["name"] and not str(row["file"]).startswith(OWN)]
 
 
 def newest(item):
@@ -55,13 +57,11 @@ def newest(item):
 
 
 def each(item):
-    """Bytes that an element adds; what elements share counts once."""
-    sample, seen = newest(item), set()
-    if not sample:
-        return 0
-    slot = 100 if isinstance(item, dict) else 50 if isinstance(item, set) else 8
-    parts = [part for pair in sample for part in pair] if isinstance(item, dict) else sample
-    return slot + sum(size(part, seen) for part in parts) // len(sample)
+    """Bytes that an element adds, from a few of the newest."""
+    adding = Adding(slot(item))
+    for part in newest(item):
+        adding.one(part if isinstance(item, dict) else (part,))
+    return adding.facts()["bytes_each"]
 
 
 def each_cached(cache):

@@ -40,8 +40,8 @@ _KINDS = (list, dict, set, deque)
 class Levels:
     """Bytes after each update, and looks at what grows."""
 
-    def __init__(self, state, arrays):
-        self.state, self.arrays = state, arrays
+    def __init__(self, state, arrays, containers):
+        self.state, self.arrays, self.containers = state, arrays, containers
         self.begin(None)
         state.closers.append(self.close)
 
@@ -148,8 +148,10 @@ class Levels:
             "per": self.per,
             "points": self.points,
             "looks": self.looks,
-            "containers": found,
+            "containers": [row for row, _ in found],
         }
+        # A deque has a row of its own, and a cache is sized already.
+        self.containers.bounded += [(row, item) for row, item in found if row["capacity"] and not row["sized"]]
 
 
 def containers():

@@ -25,9 +25,9 @@ LOOKED_AT = (1, 2, 4, 8, 16, 32, 64)
 class Loop:
     """Counts environment steps and optimizer steps of the target."""
 
-    def __init__(self, state, arrays):
+    def __init__(self, state, arrays, containers):
         self.state, self.arrays = state, arrays
-        self.levels = Levels(state, arrays) if state.job["mode"] == "trace" else None
+        self.levels = Levels(state, arrays, containers) if state.job["mode"] == "trace" else None
         self.env_steps = self.updates = self.cycles = self.since = 0
         self.first_update_s = None
         self.boundary = time.monotonic()

@@ -71,7 +71,7 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
 
 
 def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ...]:
-    """Containers with a bound that is read from the source, and how long each will be: full, or as long as the run lets it."""
+    """Containers with a bound, and how long each will be: full, or as long as the run lets it."""
     seen = facts.get("levels")
     if not seen or len(seen["looks"]) < LEAST_LOOKS:
         return ()
@@ -79,7 +79,7 @@ def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ..
     left, rounds = rounds_left(looks), looks[-1]["rounds"] - looks[0]["rounds"]
     found = []
     for row in seen["containers"]:
-        if not row["capacity"] or row["kind"] == "deque":
+        if not row["capacity"]:
             continue
         reached = row["length"] + (math.inf if left is None else row["grown"] * left / rounds)
         found.append((row, int(min(row["capacity"], max(row["length"], reached)))))

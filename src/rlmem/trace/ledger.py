@@ -36,6 +36,9 @@ EXTENDED_LOW, EXTENDED_HIGH = 0.85, 1.2
 #: How sure the part of an array is that a run writes, from the part the dry run wrote.
 WRITTEN_LOW, WRITTEN_HIGH = 0.9, 1.1
 
+#: Blocks of the allocator around small objects, as a share of the objects.
+BLOCKS_LOW, BLOCKS_HIGH = 0.9, 1.15
+
 _GROUPS = {"replay_buffer": "replay", "rollout_buffer": "rollout"}
 MEASURED = "measured in the dry run"
 WORKING_SET = "runtime.working-set"
@@ -191,7 +194,7 @@ class TracedLedger:
             amount = _measured(row["bytes"] - resident, f"{row['role']} process", f"PSS, {MEASURED}")
             yield _entry(f"workers.{row['role']}", phase, amount, "measured", process="workers")
             for array in arrays:
-                held = self._named_by_line(array, "workers.arrays")
+                held = self._named(array, "workers.arrays")
                 state = "resident" if held.whole or phase in ("collect", "update") else "reserved"
                 yield _entry(held.component, phase, held.amount, held.basis, process="workers", residency=state)
                 if state == "resident":
@@ -233,27 +236,27 @@ class TracedLedger:
         for store in self.facts.get("loop_stores", ()):
             for name, amount, resident in kept(store, {}):
                 yield Held(f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident)
+        containers = list(self._containers())
+        for row, _ in containers:
+            seen.update(row.get("arrays", ()))
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen:
                 continue
-            yield self._named_by_line(row, "arrays")
-        for row in self.facts.get("containers", ()):
-            each = Quantity.of(
-                row["bytes_each"], "bytes an element adds", f"{MEASURED}, from elements that follow each other"
-            )
-            capacity = Quantity.of(row["capacity"], "maxlen", f"a {row['kind']} with {row['length']:,} elements now")
-            amount = (capacity * each).between(0.9, 1.15, "blocks of the allocator around small objects")
-            yield Held(f"containers.{row['kind']}", amount, row["bytes_each"] * row["length"], basis="derived")
-        for row, length in filling(self.facts):
-            each = Quantity.of(row["bytes_each"], "bytes an element adds", f"{MEASURED}, from the newest elements")
-            reached = Quantity.of(length, "elements", f"bound of {row['capacity']:,}, {row['length']:,} now")
-            amount = (reached * each).between(0.9, 1.15, "blocks of the allocator around small objects")
-            yield Held(f"containers.{row['name']}", amount, row["bytes_each"] * row["length"], basis="derived")
+            yield self._named(row, "arrays")
+        for row, length in containers:
+            yield _container(row, length)
 
-    def _named_by_line(self, row: Mapping[str, Any], group: str) -> Held:
-        """An array of no known owner, by the line that made it."""
+    def _containers(self) -> Iterator[tuple[Mapping[str, Any], int]]:
+        """Bounded containers, each once, and how many elements each comes to."""
+        growing = {row.get("id", row["name"]): (row, length) for row, length in filling(self.facts)}
+        for row in self.facts.get("containers", ()):
+            yield row, growing.pop(row.get("id"), (row, row["capacity"]))[1]
+        yield from (found for found in growing.values() if found[0]["kind"] != "deque")
+
+    def _named(self, row: Mapping[str, Any], group: str) -> Held:
+        """An array by the path that leads to it, as ``rlmem explain`` names it; one without a path by the line that made it."""
         where = row["where"].rsplit("/", 1)[-1]
-        name, amount = f"{group}.{where}", _array(row, f"{row['made_by']} at {where}")
+        name, amount = f"{group}.{row.get('path') or where}", _array(row, f"{row['made_by']} at {where}")
         if is_partly_written(row):
             part = _partly(row, amount, self.facts["steps"])
             return Held(name, part, row["resident"], basis="derived", room=amount)
@@ -269,6 +272,23 @@ class TracedLedger:
                 if nbytes:
                     amount = Quantity.of(nbytes, name, "read from the live optimizers after an update")
                     yield _entry(f"learner.{name}", phase, amount, "exact")
+
+
+def _container(row: Mapping[str, Any], length: int) -> Held:
+    """A container of objects when it has so many elements; what these share is counted where it was measured."""
+    nbytes = row["bytes_each"]
+    each = Quantity.of(
+        nbytes,
+        "bytes an element adds",
+        f"{MEASURED}, beyond what elements share",
+        low=round(BLOCKS_LOW * row.get("least_each", nbytes)),
+        high=round(BLOCKS_HIGH * row.get("most_each", nbytes)),
+    )
+    now = f"{row['length']:,} elements of a {row['kind']} now"
+    room = Quantity.of(row["capacity"], "bound", now) * each
+    amount = Quantity.of(length, "elements at the end of the run", now) * each if length < row["capacity"] else room
+    name = row.get("path") or row.get("name") or row["kind"]
+    return Held(f"containers.{name}", amount, nbytes * row["length"], basis="derived", room=room)
 
 
 def is_partly_written(row: Mapping[str, Any]) -> bool:
@@ -313,6 +333,8 @@ def _measured(
 def _entry(
     component: str, phase: str, amount: Quantity, basis: str, *, process: str = "main", residency: str = "resident"
 ) -> Entry:
+    if basis == "exact" and not amount.low == amount.value == amount.high:
+        basis = "derived"
     return Entry(
         component=component,
         device="ram",

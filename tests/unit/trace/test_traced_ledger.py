@@ -174,6 +174,33 @@ def test_a_deque_counts_at_its_capacity() -> None:
     assert total(facts, "update") == (400 + 90) * MB + 900 * 1000
 
 
+def test_a_deque_counts_as_far_as_the_run_fills_it() -> None:
+    deque = {"kind": "deque", "capacity": 1000, "length": 100, "bytes_each": 1000, "id": 7}
+    looks = [{"rounds": n, "steps": n, "arrays": 0, "progress": [["t", n, 300]]} for n in (25, 50, 75, 100)]
+    row = {**deque, "name": "memory", "grown": 75, "shortened": False}
+    facts = sac(containers=[deque], levels={"points": [], "looks": looks, "containers": [row]})
+    assert total(facts, "update") == (400 + 90) * MB + 200 * 1000
+    beyond = [entry for entry in TracedLedger(facts).ledger().only(phase="update").entries if not entry.counts]
+    assert [entry.nbytes for entry in beyond if entry.group == "containers"] == [700 * 1000]
+
+
+def test_big_arrays_of_a_containers_elements_are_counted_with_it() -> None:
+    own = {**array("", 2, 2, 77), "made_by": "numpy.ones", "where": "/x/train.py:5"}
+    deque = {"kind": "deque", "capacity": 10, "length": 1, "bytes_each": 2 * MB, "arrays": [77]}
+    assert total(sac(containers=[deque], arrays=[own]), "update") == (400 + 90) * MB + 18 * MB
+
+
+def test_what_is_estimated_is_not_called_exact() -> None:
+    deque = {"kind": "deque", "capacity": 1000, "length": 100, "bytes_each": 1000}
+    for facts in (
+        sac(containers=[deque]),
+        compact(),
+        {**compact(), "sized": sized(codec="zstd-1 up", block=8, low=4_000)},
+    ):
+        for entry in TracedLedger(facts).ledger().entries:
+            assert entry.basis != "exact" or entry.amount.low == entry.nbytes == entry.amount.high, entry.component
+
+
 def test_an_array_is_counted_once_under_its_owners_name() -> None:
     row = {**array("", 60, 6, 1), "made_by": "numpy.zeros", "where": "/x/buffers.py:213"}
     other = {**array("", 30, 0, 9), "made_by": "torch.zeros", "where": "/x/train.py:5"}
