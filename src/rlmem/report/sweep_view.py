@@ -230,6 +230,7 @@ def _process_table(document: Mapping[str, Any]) -> Table | None:
         (role, str(len(group)), _size(_sum(group, "bytes_at_peak")), _size(_most(group, "hwm_bytes")))
         for role, group in roles.items()
     )
+    together = ("total", str(len(largest["processes"])), _size(_sum(largest["processes"], "bytes_at_peak")), "")
     columns = (
         Column(title="process", right=False),
         Column(title="count"),
@@ -238,7 +239,7 @@ def _process_table(document: Mapping[str, Any]) -> Table | None:
     )
     where = f" at {label(largest['values'])}" if largest["values"] else ""
     note = "VmHWM counts shared pages in every process; the sum at the peak does not."
-    return Table(title=f"Per process{where}", columns=columns, rows=drawn, note=note)
+    return Table(title=f"Per process{where}", columns=columns, rows=(*drawn, together), note=note)
 
 
 def _numbers(group: Sequence[Mapping[str, Any]], key: str) -> list[int]:

@@ -170,7 +170,9 @@ class Record:
         private = sum(now.anonymous - base.anonymous for now, base in changes)
         shared = max((now.shared - base.shared for now, base in changes), default=0)
         estimate = max(0, self.reading.nbytes + private + shared)
-        self.peak_bytes = max(self.peak_bytes, estimate)
+        if estimate > self.peak_bytes:
+            grown = {pid: now.anonymous - self._base[pid].anonymous for pid, now in pages.items()}
+            self._rise(estimate, {pid: self.reading.shares.get(pid, 0) + more for pid, more in grown.items()})
         return estimate
 
     def mark(self, pid: int, hwm: int) -> None:
@@ -190,8 +192,7 @@ class Record:
         self.shared_memory_bytes = max(self.shared_memory_bytes, reading.shared_memory)
         for pid, nbytes in reading.files.items():
             self.files[pid] = max(self.files.get(pid, 0), nbytes)
-        if reading.nbytes > self.peak_bytes:
-            self.peak_bytes, self.shares = reading.nbytes, reading.shares
+        self._rise(reading.nbytes, reading.shares)
         self._settle(self._risen)
         self._risen = {}
 
@@ -200,17 +201,31 @@ class Record:
         if set(self.hwm) <= {top}:
             self.mark(top, maxrss)
         self._settle(self._risen)
-        self.peak_bytes = max(self.peak_bytes, maxrss if len(self.hwm) > 1 else 0)
+        if len(self.hwm) > 1:
+            self._rise(maxrss, self.shares)
         if self.reading is None:
-            self.peak_bytes = max(self.peak_bytes, self.rss_bytes, *self.hwm.values(), 0)
-        if len(self.hwm) == 1:
-            self.shares = dict.fromkeys(self.hwm, self.peak_bytes)
+            self._rise(max(self.rss_bytes, *self.hwm.values(), 0), self.hwm)
 
     def _settle(self, risen: Mapping[int, int]) -> None:
         reading = self.reading
         for pid, hwm in risen.items():
             if reading and pid in reading.pages:
-                self.peak_bytes = max(self.peak_bytes, reading.nbytes + hwm - reading.pages[pid].rss)
+                more = hwm - reading.pages[pid].rss
+                self._rise(reading.nbytes + more, {**reading.shares, pid: reading.shares.get(pid, 0) + more})
+
+    def _rise(self, nbytes: int, shares: Mapping[int, int]) -> None:
+        """Note a larger moment and who held it; the shares add up to it.
+
+        A page of a file that processes outside of the tree map as well is in nobody's share in full: what is missing is
+        added to the largest, and what is too much taken from it.
+        """
+        if nbytes <= self.peak_bytes:
+            return
+        self.peak_bytes = nbytes
+        held = {pid: max(0, share) for pid, share in shares.items()}
+        for pid in sorted(held, key=lambda pid: -held[pid]):
+            held[pid] = max(0, held[pid] + nbytes - sum(held.values()))
+        self.shares = held
 
 
 class Sampler:

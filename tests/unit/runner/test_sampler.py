@@ -52,6 +52,25 @@ def test_a_fork_that_came_after_the_reading_adds_only_what_it_grows() -> None:
     assert record.look({TOP: pages(1000)}) == 1000  # gone again, and never counted
 
 
+def test_who_held_the_peak_adds_up_to_it() -> None:
+    record = Record()
+    record.read(reading(300, p10=pages(100), p11=pages(100), p12=pages(100)))
+    assert sum(record.shares.values()) == record.peak_bytes == 300
+    record.look({TOP: pages(180, 50), WORKER: pages(100, 50)})  # one grew, one ended, libraries were loaded
+    assert sum(record.shares.values()) == record.peak_bytes == 330
+    assert max(record.shares, key=record.shares.__getitem__) == TOP
+    record.mark(TOP, 200)
+    record.mark(WORKER, 700)  # a spike between two looks
+    record.read(reading(320, p10=pages(180), p11=pages(140)))
+    assert sum(record.shares.values()) == record.peak_bytes == 880
+    assert record.shares[WORKER] == 720
+    record.close(TOP, 1000)
+    assert sum(record.shares.values()) == record.peak_bytes == 1000
+    # Half of what a process maps is a file that a stranger maps too: the tree's figure has it whole.
+    record.read(Reading(nbytes=1200, pages={TOP: pages(600, 600)}, shares={TOP: 900}))
+    assert record.shares == {TOP: 1200}
+
+
 def test_file_pages_that_all_workers_load_count_once() -> None:
     record = Record()
     record.read(reading(300, p10=pages(100), p11=pages(100), p12=pages(100)))
