@@ -283,6 +283,6 @@ def test_the_cause_of_a_leak_stands_beside_it_and_plans_agree(
 
 def test_a_list_with_a_bound_is_planned_full(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, document = plan(tmp_path, dqn(RING, "buffer.add((o.copy(), n.copy(), a, r, d))"), capsys)
-    held = [entry for entry in document["entries"] if entry["component"] == "containers.Buffer.storage"]
+    held = [entry for entry in document["entries"] if entry["component"] == "containers.buffer.storage"]
     # Two arrays of 4 floats, an action, a tuple: measured at 441 B an element in a list of 100,000.
     assert held[-1]["nbytes"] == pytest.approx(100_000 * 441, rel=0.15)

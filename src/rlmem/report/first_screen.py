@@ -30,6 +30,8 @@ MOST_CHANGES, MOST_LINTED = 2, 4
 SMALL = 0.01
 #: The first word of a component, in words.
 _KINDS = {
+    "arrays": "arrays of the program's own",
+    "containers": "Python objects",
     "replay": "replay buffer",
     "rollout": "rollout buffer",
     "learner": "networks and their update",

@@ -1,0 +1,49 @@
+"""The paths of big arrays and containers, found by the walk that ``rlmem explain`` names them with."""
+
+import threading
+
+from . import collector
+from .walk import Walk
+
+#: Nothing waits for this walk but the end of the dry run.
+SECONDS, MOST_OBJECTS = 2.0, 2_000_000
+
+
+class Naming(Walk):
+    """A walk that remembers where it met some arrays, by address, and some containers, by identity."""
+
+    def __init__(self, addresses, containers):
+        super().__init__(seconds=SECONDS, most=MOST_OBJECTS, careful=True)
+        self.wanted, self.ids = set(addresses), set(containers)
+        self.nodes = {}
+
+    def push(self, node, item, scale, *room):
+        """The first path that leads to a container is its name."""
+        if id(item) in self.ids:
+            self.nodes.setdefault(id(item), node)
+        super().push(node, item, scale, *room)
+
+    def add(self, node, kind, item, address, nbytes, scale):
+        """The same of an array, whose memory goes to the first path."""
+        if address in self.wanted:
+            self.nodes.setdefault(address, node)
+        super().add(node, kind, item, address, nbytes, scale)
+
+    def path(self, key):
+        """A path as it is shown; ``None`` for what was not met."""
+        node = self.nodes.get(key)
+        return node.path().lstrip(".") if node is not None else None
+
+
+def name(state):
+    """Add ``path`` to the rows of big arrays and of containers."""
+    arrays = state.facts.get("arrays", ())
+    containers = [*state.facts.get("containers", ()), *(state.facts.get("levels") or {}).get("containers", ())]
+    walk = Naming((row["address"] for row in arrays), (row["id"] for row in containers))
+    is_main = threading.current_thread() is threading.main_thread()
+    with collector.HeldOff():
+        walk.run(own_thread=None if is_main else threading.get_ident())
+    for row in arrays:
+        row["path"] = walk.path(row["address"])
+    for row in containers:
+        row["path"] = walk.path(row["id"])
