@@ -6,7 +6,7 @@ from . import collector
 from .walk import Walk
 
 #: Nothing waits for this walk but the end of the dry run.
-SECONDS, MOST_OBJECTS = 2.0, 2_000_000
+SECONDS, MOST_OBJECTS = 5.0, 2_000_000
 
 
 class Naming(Walk):
