@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any
 from rlmem.errors import AnalysisError
 
 if TYPE_CHECKING:
+    from rlmem.buffers.pairs import Rows as Rows
     from rlmem.buffers.replay import Replay as Replay
     from rlmem.buffers.window import WindowRollout as WindowRollout
 
 #: Each name and the module that has it, imported when it is first asked for.
-_NAMES = {"Replay": "replay", "WindowRollout": "window"}
+_NAMES = {"Rows": "pairs", "Replay": "replay", "WindowRollout": "window"}
 #: What those modules need, and how to get it: all but torch comes with one extra.
 _NEEDED = dict.fromkeys(("llvmlite", "numba", "numpy"), "pip install 'rlmem[buffers]'") | {"torch": "pip install torch"}
 
