@@ -13,7 +13,7 @@ from rlmem.edits import Edit
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
 from rlmem.ledger import Peak
-from rlmem.lint.reading import Text, read_file
+from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.plan import Plan
 from rlmem.remedies import REMEDIES
 from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes, over
@@ -25,6 +25,7 @@ from rlmem.scripts.counts import Count, with_argument
 from rlmem.trace.drafts import Draft, tried
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
 from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of
+from rlmem.trace.loop_rows import HOW, ROWS_ONCE, kept_twice
 from rlmem.trace.plan import Traced, traced
 from rlmem.units import format_size
 
@@ -53,6 +54,7 @@ class Loop:
         self.start = State(asked=start.asked, plan=start.plan) if start else None
         self.early = self._early()
         self.knobs = tuple(knobs_of(script, job.target, facts, skipped=self._given()))
+        self.twice = kept_twice(script, facts)
 
     def _early(self) -> tuple[Edit, ...]:
         """An earlier first update, in the copies that are run only: an update that is not seen has no size."""
@@ -63,7 +65,7 @@ class Loop:
         return (knob.edit(self.script, EARLY_STEPS),)
 
     def fitted(self) -> Fitted:
-        """Already, by its buffer, by a count on top of that, by a count alone; else the closest."""
+        """Already, by keeping observations once, by a count on top of that, by a count alone; else the closest."""
         if self.start is not None and self.early:
             found = self._traced(Draft(), "dry run with an earlier update")
             self.start = State(asked=found.asked, plan=found.plan)
@@ -85,8 +87,8 @@ class Loop:
         return as_diff(fit, self.job.target, draft, () if status == "already" else self._by_hand(draft))
 
     def _by_hand(self, draft: Draft) -> tuple[str, ...]:
-        """What no edit says: values of the command line, numbers that stand in several places."""
-        lines = []
+        """What no edit says: another buffer, values of the command line, numbers that stand in several places."""
+        lines = [self.twice.by_hand] if self.twice and self.twice.reason else []
         if draft.args is not None:
             lines.append(f"on the command line: {shlex.join(['python', self.job.target.text, *draft.args])}")
         if draft.edits or draft.args is not None:
@@ -108,21 +110,32 @@ class Loop:
         )
 
     def _swapped(self) -> tuple[State | None, Draft]:
-        """rlmem's buffer in place of SB3's, where the loop makes one and it helps."""
+        """Each observation once, where it helps: rlmem's buffer in place of SB3's, or rows in place of two arrays."""
         edits = edit_loop_buffer(self.script, COMPACT.store, COMPACT.module)
-        remedy = _BY_NAME["compact-store"]
-        change = Change(values={"storage": "compact"}, how=COMPACT.sentence)
-        if not edits or not self._allows(remedy, change):
+        if edits:
+            return self._once(_BY_NAME["compact-store"], COMPACT.sentence, self.path, edits)
+        if self.twice is None or not self.twice.edits:
             return self.start, Draft()
-        draft = Draft().and_edits(self.path, self.text, edits)
+        return self._once(ROWS_ONCE, HOW, Path(self.twice.script.path), self.twice.edits)
+
+    def _once(self, remedy: Remedy, how: str, path: Path, edits: tuple[Edit, ...]) -> tuple[State | None, Draft]:
+        change = Change(values={"storage": "compact"}, how=how)
+        if not self._allows(remedy, change):
+            return self.start, Draft()
         try:
-            found = self._traced(draft, f"dry run with {COMPACT.store}")
-        except AnalysisError:  # an interpreter without rlmem's buffers, or a buffer used in another way
-            return self.start, Draft()
+            text = self.text if path.resolve() == self.path.resolve() else read_file(path)
+            draft = Draft().and_edits(path, text, edits)
+            found = self._traced(draft, f"dry run with {remedy.name}")
+        except (AnalysisError, Unreadable) as error:  # no rlmem in that interpreter, or a buffer used in another way
+            return self.start, self._unchanged(f"the edited copy did not run ({error})")
         if self.start is not None and over(found.plan) >= over(self.start.plan):
-            return self.start, Draft()
+            return self.start, self._unchanged("the edited copy needs as much: its rows do not follow one another")
         before = self.start or State(asked=found.asked, plan=found.plan)
         return self._stepped(before, remedy, change, {"storage": "plain"}, found.plan), draft
+
+    def _unchanged(self, reason: str) -> Draft:
+        self.twice = replace(self.twice, reason=reason) if self.twice else None
+        return Draft()
 
     def _turned(self, state: State | None, draft: Draft) -> tuple[State, Draft] | None:
         """The largest value of a count under which it fits."""
@@ -136,7 +149,7 @@ class Loop:
             line = Line(partial(self._at, knob, draft), now)
             if state is not None:
                 line.seen[now] = state.plan
-                if knob.nbytes:
+                if knob.nbytes and not draft.edits:
                     line.first = rounded_down(round(now * (1 - needed / knob.nbytes) * UNDER))
             value = line.largest()
             if value is not None:
