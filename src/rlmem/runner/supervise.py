@@ -33,6 +33,7 @@ from rlmem.runner.sampler import read_pages
 from rlmem.units import format_size
 from rlmem.watch.holders import read_holders, sized
 from rlmem.watch.members import Member
+from rlmem.watch.sampling import Ended as GoneError
 
 RUN_VARIABLE = "RLMEM_RUN"
 TICK_SECONDS = 0.25
@@ -257,6 +258,8 @@ class Supervision:
         """Take one moment; whether owners were asked for out of turn, so that the next look should come soon."""
         try:
             return self._taken(look.sample(), look)
+        except GoneError:  # it gives its memory back, which may take a while
+            return False
         except Exception as error:  # whatever fails here is ours and must not end the run
             text = str(error) if isinstance(error, RlmemError) else f"{type(error).__name__}: {error}"
             if text != self._problem and not self._process.wait(2 * TICK_SECONDS):  # it may be ending
