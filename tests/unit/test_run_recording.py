@@ -337,7 +337,7 @@ def test_a_leak_is_said_first_with_the_list_that_keeps_the_graphs() -> None:
         note = f"holds {100 * at} tensors with the graphs they came from"
         losses = Holding(
             path="losses", kind="container", type="list", nbytes=60_000 * at, resident_bytes=60_000 * at,
-            filled=100 * at, note=note,
+            filled=100 * at, note=note, added_at="train.py:9: losses.append(loss)",
         )  # fmt: skip
         buffer = Holding(path="obs_buf", kind="array", type="numpy.ndarray", nbytes=55 * MIB, resident_bytes=55 * MIB)
         size = (300 + 150 * at) * MIB
@@ -349,6 +349,7 @@ def test_a_leak_is_said_first_with_the_list_that_keeps_the_graphs() -> None:
     assert lines[0] == "killed by SIGKILL after 40 s"
     assert lines[1].startswith("leaking: total grows 8.79 GiB/min: leak suspected, OOM in ")
     assert "owner: `losses` (list, +6.0 k/min)" in lines[1]
-    assert "loss.item()" in lines[2]
+    assert lines[2] == "`losses` grows at train.py:9: losses.append(loss)"
+    assert "loss.item()" in lines[3]
     peak = next(line for line in lines if line.startswith("peak"))
-    assert "held by graphs kept by losses about 3.5" in peak
+    assert "held by losses about 3.5" in peak

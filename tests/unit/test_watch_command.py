@@ -255,7 +255,7 @@ class FakeSession:
         self.history.add(frame.moment)
         return frame
 
-    def decide(self) -> Judgement:
+    def decide(self, *, has_ended: bool = False) -> Judgement:
         return self.judgement
 
 

@@ -14,7 +14,7 @@ from rlmem.moments import Judgement, Moment
 from rlmem.units import GIB, MIB
 from rlmem.watch.forecast import read_pace
 from rlmem.watch.history import History
-from rlmem.watch.judge import judge
+from rlmem.watch.judge import before_end, judge
 from rlmem.watch.owners import fold, looks, read_owners
 
 Owners = Callable[[float], tuple[Holding, ...]]
@@ -533,3 +533,27 @@ def test_the_end_of_the_run_comes_nearer_after_the_last_step_that_was_seen() -> 
     pace = read_pace(late)
     assert pace is not None
     assert pace.end_in_s == pytest.approx(1000 - 599, abs=1)
+
+
+def test_a_cache_that_is_full_is_said_to_be() -> None:
+    def size(at: float) -> float:
+        return 40 * MIB + 5e6 * min(at, 150)
+
+    def cache(at: float) -> tuple[Holding, ...]:
+        count = int(10 * min(at, 150))
+        return (infos(count, each=500_000, path="render", kind="container", type="functools.lru_cache", capacity=1500),)
+
+    found = judge(moments(size, owners=cache, count=200))
+    assert found.state == "normal"
+    assert found.reasons[0].startswith("`render` is full (1,500 of 1,500, 715 MiB): grew 6")
+
+
+def test_memory_that_is_given_back_at_the_end_is_no_part_of_a_verdict() -> None:
+    def size(at: float) -> float:
+        return (500 * MIB + 80 * at * 20_000) * (0.3 if at >= 238 else 1.0)
+
+    series = moments(size, owners=lambda at: (store(int(80 * at)),), count=240)
+    kept = before_end(series)
+    assert [moment.at_s for moment in kept[-2:]] == [236, 237]
+    assert judge(kept).forecast.final_bytes == pytest.approx(500 * MIB + 20e9, rel=0.02)
+    assert before_end(moments(flat, count=3)) == moments(flat, count=3)

@@ -18,7 +18,7 @@ from rlmem.runner.recording import read_moment
 from rlmem.runner.store import Run
 from rlmem.units import format_count, format_size
 from rlmem.watch.holders import read_holders
-from rlmem.watch.judge import judge
+from rlmem.watch.judge import before_end, judge
 from rlmem.watch.words import duration
 
 RECORDED_SCHEMA = "rlmem.recorded/1"
@@ -110,7 +110,7 @@ def recorded_document(
         "plan": _plan(header.get("target", ""), facts, peak),
         "versions": dict(facts.get("versions", {})),
         "phases": _phases(seen),
-        "judgement": asdict(judge(seen)),
+        "judgement": asdict(judge(before_end(seen) if ended else seen)),
         "moments": [dict(moment) for moment in moments],
     }
 

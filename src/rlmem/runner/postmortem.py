@@ -13,7 +13,8 @@ from rlmem.holdings import Holding
 from rlmem.moments import Moment
 from rlmem.runner.causes import Grown, PostMortem
 from rlmem.units import format_count, format_size
-from rlmem.watch.holders import keeper, read_holders
+from rlmem.watch.holders import read_holders
+from rlmem.watch.owners import keeps_graphs
 from rlmem.watch.words import DETACH
 
 #: What grew is told for the last minutes before the end, or a quarter of a shorter run.
@@ -137,9 +138,10 @@ def fitting_changes(moments: Sequence[Moment], limit_bytes: int | None) -> tuple
 
 def _end(held: Holding) -> str:
     """What keeps a container without an end from growing."""
-    if owner := keeper(held):
-        kept = f"{format_count(held.filled or 0)} tensors, about {format_size(held.resident_bytes)} of graphs"
-        return f"`{owner}` keeps tensors with the graphs they came from ({kept}): {DETACH}"
+    if keeps_graphs(held):
+        kept = f"{format_count(held.filled or 0)} items, about {format_size(held.resident_bytes)} with their graphs"
+        line = f" ({held.added_at.partition(': ')[0]})" if held.added_at else ""
+        return f"`{held.path}` keeps tensors with the graphs they came from ({kept}): {DETACH}{line}"
     return (
         f"give `{held.path}` ({held.type}, {format_count(held.filled or 0)} items, "
         f"{format_size(held.resident_bytes)}) an end, such as collections.deque(maxlen=…)"

@@ -1,13 +1,14 @@
 """Who holds memory at each look, by the owners' names over the whole time: entries of one list are one holder.
 
-Tensors that are kept with their graph hold activations in C++ that no walk over objects sees. What they hold is told from
-the looks: as the count of such tensors rises, so does all that has no owner, by so many bytes each. That becomes a row of
-its own, and is an estimate.
+Tensors that are kept with their graph hold activations in C++ that a walk over objects sees in part, or not at all. What
+they hold is told from the looks: as the count of such tensors rises, so does all that has no owner, by so many bytes each.
+That belongs to what keeps the tensors, which is an estimate then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from statistics import median
 
 from rlmem.holdings import Holding
@@ -15,8 +16,6 @@ from rlmem.moments import Moment
 from rlmem.units import format_size
 from rlmem.watch.growth import pairwise_slopes
 from rlmem.watch.owners import keeps_graphs, looks, name_holdings
-
-GRAPHS = "graphs kept by "
 
 
 def read_holders(moments: Sequence[Moment]) -> dict[float, tuple[Holding, ...]]:
@@ -30,11 +29,6 @@ def read_holders(moments: Sequence[Moment]) -> dict[float, tuple[Holding, ...]]:
     }
 
 
-def keeper(holding: Holding) -> str | None:
-    """The owner whose tensors keep the graphs of such a row; None for any other row."""
-    return holding.path.removeprefix(GRAPHS) if holding.path.startswith(GRAPHS) else None
-
-
 def sized(holding: Holding) -> str:
     """``losses 1.34 GiB``; ``about`` for an estimate."""
     about = "about " if holding.estimated else ""
@@ -42,18 +36,18 @@ def sized(holding: Holding) -> str:
 
 
 def _holders(named: Mapping[str, Holding], moment: Moment, found: tuple[str, float] | None) -> list[Holding]:
-    rows = list(named.values())
     held = named.get(found[0]) if found else None
     if found is None or held is None or not held.filled:
-        return rows
-    nbytes = min(_beside(named, moment), round(held.filled * found[1]))
-    return [
-        *rows,
-        Holding(
-            path=f"{GRAPHS}{found[0]}", kind="graph", type="autograd graphs", nbytes=nbytes, resident_bytes=nbytes,
-            filled=held.filled, estimated=True, note="estimated: what grew with its tensors and has no owner",
-        ),
-    ]  # fmt: skip
+        return list(named.values())
+    kept = min(_beside(named, moment), round(held.filled * found[1]))
+    whole = replace(
+        held,
+        nbytes=held.nbytes + kept,
+        resident_bytes=held.resident_bytes + kept,
+        graph_bytes=held.graph_bytes + kept,
+        estimated=True,
+    )
+    return [whole if each is held else each for each in named.values()]
 
 
 def _beside(named: Mapping[str, Holding], moment: Moment) -> int:
@@ -62,7 +56,7 @@ def _beside(named: Mapping[str, Holding], moment: Moment) -> int:
 
 
 def _graph_bytes(asked: Sequence[Moment], named: Sequence[Mapping[str, Holding]]) -> tuple[str, float] | None:
-    """The owner that keeps most graphs, and what each of its items keeps beside itself; None where that is not seen."""
+    """The owner that keeps most graphs, and what each of its items keeps beside what was seen; None where nothing is."""
     last = named[-1] if named else {}
     keepers = [name for name, held in last.items() if keeps_graphs(held) and held.filled and held.device == "ram"]
     name = max(keepers, key=lambda name: last[name].filled or 0, default=None)

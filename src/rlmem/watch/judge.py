@@ -28,6 +28,8 @@ BELIEVED = 50
 BLAME_SHARE = 0.2
 #: Owners that account for this share of what the total gains say what it is.
 MOST_SHARE = 0.5
+#: A process that ends gives its memory back before it is gone: what fell by so much in its last moments says nothing.
+END_SHARE, END_MOMENTS = 0.1, 5
 #: Stores that will still take less than this share of what is there do not make a run *filling*.
 SMALL_SHARE = 0.005
 
@@ -49,6 +51,18 @@ def judge(moments: Sequence[Moment], siblings: Sequence[int] = ()) -> Judgement:
         owners=tuple(sorted((owner.growth for owner in seen.owners), key=lambda growth: -growth.bytes_per_s)),
         forecast=forecast,
     )
+
+
+def before_end(moments: Sequence[Moment]) -> Sequence[Moment]:
+    """The moments of a run that has ended, without those in which it was giving its memory back."""
+    last = moments[-END_MOMENTS - 1 :]
+    highest = max((moment.tree_bytes for moment in last), default=0)
+    kept = len(moments)
+    while kept > len(moments) - END_MOMENTS and kept > 1:
+        if moments[kept - 1].tree_bytes >= (1 - END_SHARE) * highest:
+            break
+        kept -= 1
+    return moments[:kept]
 
 
 _Verdict = tuple[str, tuple[str, ...], Owner | None, Forecast]
@@ -78,6 +92,8 @@ def _leaking(seen: Seen) -> _Verdict | None:
         trend, name = _trend_of(culprit, seen.last), f"`{culprit.name}`"
     forecast = foresee(seen.last, seen.stores, leak=trend, pace=seen.pace)
     reasons = [words.leaks(_named(name, trend), forecast, culprit)]
+    if culprit is not None and culprit.added_at:
+        reasons.append(words.added(culprit))
     if culprit is not None and culprit.keeps_graphs:
         reasons.append(words.keeps_graphs(culprit))
     if _still_fills(seen):
@@ -181,6 +197,9 @@ def _filling(seen: Seen, plain: Forecast) -> _Verdict | None:
 def _quiet(seen: Seen, plain: Forecast) -> _Verdict:
     """Nothing to blame: too short, growing without names, settling, or flat."""
     total, shape = seen.total, seen.shape
+    is_beside = seen.residual is not None and seen.residual.goes_on
+    if shape is not None and not is_beside and (full := _full(seen, shape.gained_bytes)) is not None:
+        return "normal", (words.is_full(full, shape),), None, plain
     if total is not None and total.goes_on:
         return _grows(seen, total, plain)
     if total is None or shape is None:
@@ -192,6 +211,14 @@ def _quiet(seen: Seen, plain: Forecast) -> _Verdict:
     if shape.late_per_s < DIES_OUT * shape.early_per_s:
         return "normal", (words.slows(shape),), None, plain
     return "unknown", (words.may_grow(shape, _largest(seen, shape.gained_bytes / shape.seconds)),), None, plain
+
+
+def _full(seen: Seen, gained: float) -> Owner | None:
+    """The store that took most of what the total gained, and has no room left."""
+    ended = (owner for owner in seen.owners if owner.is_bounded and owner.device == "ram")
+    full = [each for each in ended if each.now.filled is not None and each.now.filled == each.now.capacity]
+    largest = max(full, key=lambda each: each.gained_bytes, default=None)
+    return largest if largest is not None and 0 < gained <= largest.gained_bytes / MOST_SHARE else None
 
 
 def _grows(seen: Seen, total: Trend, plain: Forecast) -> _Verdict:

@@ -52,11 +52,18 @@ class Owner:
     is_bounded: bool
     keeps_graphs: bool
     growth: Growth
+    #: The line of the program that adds to it, where that is known.
+    added_at: str = ""
 
     @property
     def now(self) -> Point:
         """As it was last seen."""
         return self.points[-1]
+
+    @property
+    def gained_bytes(self) -> int:
+        """What it gained since it was first seen."""
+        return self.points[-1].resident_bytes - self.points[0].resident_bytes
 
     @property
     def keeps_rising(self) -> bool:
@@ -96,7 +103,7 @@ def name_holdings(seen: Sequence[Moment]) -> list[dict[str, Holding]]:
 
 def keeps_graphs(holding: Holding) -> bool:
     """Whether its tensors still have the autograd graph they came from."""
-    return holding.kind == "graph" or "graph" in holding.note or "grad_fn" in holding.note
+    return holding.kind == "graph" or bool(holding.graphs) or "graph" in holding.note or "grad_fn" in holding.note
 
 
 def bounded_bytes(seen: Sequence[Moment], owners: Iterable[Owner], times: Sequence[float]) -> list[float]:
@@ -182,6 +189,9 @@ def add_up(name: str, parts: Sequence[Holding], *, is_cut: bool = False) -> Hold
         estimated=scale > 1 or any(part.estimated for part in parts),
         device=parts[0].device,
         note=next((part.note for part in parts if part.note), ""),
+        graphs=sum(part.graphs for part in parts),
+        graph_bytes=sum(part.graph_bytes for part in parts),
+        added_at=next((part.added_at for part in parts if part.added_at), ""),
     )
 
 
@@ -218,6 +228,7 @@ def _owner(name: str, track: Sequence[tuple[float, Holding]]) -> Owner:
         points=points,
         is_bounded=is_bounded,
         keeps_graphs=keeps,
+        added_at=last.added_at,
         growth=_growth(name, points, estimated=last.estimated, by_size=is_replaced),
     )
 

@@ -13,10 +13,10 @@ from rlmem.moments import Judgement, Moment
 from rlmem.watch.census import Census
 from rlmem.watch.growth import FEWEST
 from rlmem.watch.history import History
-from rlmem.watch.holders import keeper, read_holders
-from rlmem.watch.judge import judge
+from rlmem.watch.holders import read_holders
+from rlmem.watch.judge import before_end, judge
 from rlmem.watch.members import Member
-from rlmem.watch.owners import fold
+from rlmem.watch.owners import fold, keeps_graphs
 from rlmem.watch.pacing import Pacer
 from rlmem.watch.sampling import Watch
 
@@ -64,8 +64,9 @@ class Session:
         moment = self.watch.sample()
         self.history.add(moment)
         if moment.holdings is not None:
-            graphs = (held for held in read_holders(self.history.moments).get(moment.at_s, ()) if keeper(held))
-            self._holdings = (*fold(moment.holdings), *graphs)
+            found = read_holders(self.history.moments).get(moment.at_s, ())
+            graphs = {held.path: held for held in found if keeps_graphs(held)}
+            self._holdings = tuple(graphs.get(held.path, held) for held in fold(moment.holdings))
         if moment.portions is not None:
             self._portions = moment.portions
         now = self._clock()
@@ -74,13 +75,14 @@ class Session:
                 self.decide()
         return self.frame(moment)
 
-    def decide(self) -> Judgement:
-        """The verdict on everything seen so far."""
+    def decide(self, *, has_ended: bool = False) -> Judgement:
+        """The verdict on everything seen so far, or on a run that has ended."""
         now = self._clock()
         if self._pid is not None and self._census is not None and self._counting.is_due(now):
             with self._counting.work(now):
                 self._siblings = sibling_sizes(self._pid, self._census)
         moments = self.history.moments
+        moments = before_end(moments) if has_ended else moments
         self.judgement = judge(moments, self._siblings)
         total = self.judgement.total
         # Until enough is known, and whenever something grows, owners are worth asking for.

@@ -55,7 +55,7 @@ class Watching:
                 target.frame = target.session.step()
             except Ended as error:
                 target.end = str(error)
-                target.session.decide()
+                target.session.decide(has_ended=True)
                 self._said.append(target.end)
                 continue
             moment = target.frame.moment

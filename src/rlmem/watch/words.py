@@ -238,6 +238,15 @@ def shaped(shape: Shape) -> str:
     return f"rose {_from_to(shape)}, and nothing grew in the last {duration(shape.flat_s)}"
 
 
+def is_full(owner: Owner, shape: Shape) -> str:
+    """A store that has no room left, and what it took."""
+    rows = f"{owner.now.capacity or 0:,}"
+    return (
+        f"`{owner.name}` is full ({rows} of {rows}, {format_size(owner.now.resident_bytes)}): "
+        f"grew {format_size(shape.gained_bytes)} in {duration(shape.seconds)}, and no room is left in it"
+    )
+
+
 def slows(shape: Shape) -> str:
     """Growth that dies out."""
     gained = format_size(shape.gained_bytes)
@@ -266,6 +275,11 @@ def keeps_graphs(owner: Owner) -> str:
     return (
         f"`{owner.name}` keeps tensors together with the graph they came from, which keeps every activation: {DETACH}"
     )
+
+
+def added(owner: Owner) -> str:
+    """``it grows at train.py:38: losses.append(loss)``."""
+    return f"`{owner.name}` grows at {owner.added_at}"
 
 
 def without_names(growth: Growth, forecast: Forecast) -> str:
