@@ -264,6 +264,14 @@ def make_watching(frames: Sequence[Frame]) -> Watching:
     return Watching([session])
 
 
+def test_a_plain_line_leaves_counts_out_before_it_is_parted() -> None:
+    lines = views.plain_line(make_frame(), NOON, 80).split("\n")
+    assert max(map(len, lines)) <= 80
+    assert "threads" not in " ".join(lines)
+    assert all(line.startswith(" " * 10) for line in lines[1:])
+    assert views.plain_line(make_frame(), NOON, 400) == views.plain_line(make_frame(), NOON)
+
+
 def test_views_of_a_frame() -> None:
     frame = make_frame()
     assert views.plain_line(frame, NOON) == (
@@ -282,6 +290,7 @@ def test_views_of_a_frame() -> None:
     cache = replace(frame, moment=replace(frame.moment, cache_bytes=GIB, vram_bytes=GIB, vram_limit_bytes=8 * GIB))
     assert "file cache 1.00 GiB, which can be dropped" in views.status_text(cache)
     assert "cache 1.00 GiB  VRAM 1.00 GiB of 8" in views.plain_line(cache, NOON)
+
     moments = [replace(frame.moment, at_s=float(at), tree_bytes=at * GIB) for at in range(20)]
     drawn = views.history_plot(moments, width=40, height=6)
     assert drawn[0].strip() == "↑ limit 24.0 GiB"

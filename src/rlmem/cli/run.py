@@ -205,8 +205,10 @@ def _write(document: dict[str, Any], output: Path, *, as_json: bool) -> None:
 
 def _say(text: str) -> None:
     """On standard error, past a progress bar that the command may be drawing there."""
+    from rlmem.report.lines import hanging, text_width
+
     try:
         lead = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(f"{lead}rlmem: {text}", file=sys.stderr, flush=True)
+        print(lead + hanging("rlmem: ", text, text_width(sys.stderr)), file=sys.stderr, flush=True)
     except (OSError, ValueError):  # closed: the run matters more than what we say about it
         pass

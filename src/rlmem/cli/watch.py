@@ -8,7 +8,7 @@ import time
 from contextlib import ExitStack
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 import click
 
@@ -154,6 +154,7 @@ def _dashboard(watching: Watching, interval: float, seconds: float | None) -> bo
 
 def _lines(watching: Watching, interval: float, seconds: float | None, spacing: float, *, as_json: bool) -> int:
     """Sample until it is over, and write a line when one is due or a verdict changes."""
+    from rlmem.report.lines import text_width
     from rlmem.report.watch import moment_document, plain_line
 
     begin = due = time.monotonic()
@@ -166,7 +167,7 @@ def _lines(watching: Watching, interval: float, seconds: float | None, spacing: 
                 now = time.monotonic()
                 for note in frame.moment.notes:  # once; JSON lines have them anyway
                     if not as_json and (frame.title, note) not in noted:
-                        print(f"{frame.title}: {note}", flush=True)
+                        print(_fitted(f"{frame.title}: {note}", sys.stdout), flush=True)
                         noted.add((frame.title, note))
                 changed = states.get(frame.title, frame.judgement.state) != frame.judgement.state
                 states[frame.title] = frame.judgement.state
@@ -174,10 +175,15 @@ def _lines(watching: Watching, interval: float, seconds: float | None, spacing: 
                     continue
                 next_line[frame.title] = now + spacing - interval / 2
                 when = datetime.now()
-                line = json.dumps(moment_document(frame, when)) if as_json else plain_line(frame, when)
+                line = (
+                    json.dumps(moment_document(frame, when))
+                    if as_json
+                    else plain_line(frame, when, text_width(sys.stdout))
+                )
                 print(line, flush=True)
             for said in watching.say():
-                print(said, file=sys.stderr if as_json or said.startswith("warning") else sys.stdout, flush=True)
+                stream = sys.stderr if as_json or said.startswith("warning") else sys.stdout
+                print(_fitted(said, stream), file=stream, flush=True)
             due = max(due + interval, time.monotonic())
             if not watching.is_over:
                 time.sleep(max(0.0, due - time.monotonic()))
@@ -192,13 +198,21 @@ def _finish(watching: Watching, *, to_stderr: bool = False) -> int:
     """A line on each target, and the exit code."""
     from rlmem.report.watch import summary_line
 
+    stream = sys.stderr if to_stderr else sys.stdout
     for said in watching.say():
-        print(said, file=sys.stderr if to_stderr else sys.stdout)
+        print(_fitted(said, stream), file=stream)
     for target in watching.targets:
         if target.frame is not None:
-            target.session.decide()
-        print(summary_line(target), file=sys.stderr if to_stderr else sys.stdout)
+            target.session.decide(has_ended=bool(target.end))
+        print(_fitted(summary_line(target), stream), file=stream)
     if watching.failure:
-        print(f"rlmem: {watching.failure}", file=sys.stderr)
+        print(_fitted(f"rlmem: {watching.failure}", sys.stderr), file=sys.stderr)
         return 1
     return 0
+
+
+def _fitted(text: str, stream: TextIO) -> str:
+    """A line as a terminal holds it."""
+    from rlmem.report.lines import hanging, text_width
+
+    return hanging("", text, text_width(stream))

@@ -11,6 +11,7 @@ from rlmem.holdings import Holding
 from rlmem.measure import maps
 from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.contract import described
+from rlmem.report.lines import hanging
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
@@ -121,18 +122,24 @@ def moment_document(frame: Frame, when: datetime) -> dict[str, Any]:
     }
 
 
-def plain_line(frame: Frame, when: datetime) -> str:
-    """``15:04:05  47068  19.8 GiB of 24 (82 %)  53 threads  leaking: …``."""
+def plain_line(frame: Frame, when: datetime, width: int | None = None) -> str:
+    """``15:04:05  47068  19.8 GiB of 24 (82 %)  53 threads  leaking: …``.
+
+    In a width, counts are left out where the line would not hold them, then the verdict goes on under the first line.
+    """
     moment = frame.moment
-    parts = [f"{when:%H:%M:%S}", frame.title, size_text(moment)]
+    time, head = f"{when:%H:%M:%S}  ", [frame.title, size_text(moment)]
     if moment.cache_bytes is not None:
-        parts.append(f"cache {format_size(moment.cache_bytes)}")
+        head.append(f"cache {format_size(moment.cache_bytes)}")
     if moment.vram_bytes is not None:
-        parts.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
-    if moment.processes > 1:
-        parts.append(f"{moment.processes} processes")
-    parts += (f"{moment.threads} threads", verdict_text(frame.judgement))
-    return "  ".join(parts)
+        head.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
+    counts = [f"{moment.processes} processes"] if moment.processes > 1 else []
+    counts.append(f"{moment.threads} threads")
+    verdict = verdict_text(frame.judgement)
+    whole = time + "  ".join([*head, *counts, verdict])
+    if width is None or len(whole) <= width:
+        return whole
+    return hanging(time, "  ".join([*head, verdict]), width)
 
 
 def size_text(moment: Moment) -> str:
