@@ -35,6 +35,15 @@ class Rehearsed:
         state.rehearsed_until = self.deadline + 5.0
         self.facts = {"reached": {}, "recordings": []}
         state.facts["rehearsal"] = self.facts
+        state.closers.append(self.close)
+
+    def close(self):
+        """Addresses of what the model holds at the end, which has names of its own."""
+        model = self.model
+        buffers = [getattr(model, name, None) for name in ("replay_buffer", "rollout_buffer")]
+        addresses = {row["address"] for buffer in buffers if buffer is not None for row in arrays_of(buffer)}
+        addresses |= {tensor.untyped_storage().data_ptr() for tensor in held(model, optimizers(model))}
+        self.facts["held"] = sorted(addresses)
 
     def go(self):
         """``learn()`` with our own collection and update in place of the model's, until enough was seen."""

@@ -1,13 +1,15 @@
 """What real sizes add beyond those a dry run reached.
 
 Along the batch, tensors are extended operation by operation from the recorded updates. Along the other axes (rollout
-length, environments) the stores and their copies are arithmetic: the difference of two closed forms.
+length, environments) the stores and their copies are arithmetic: the difference of two closed forms. The stores among
+them have rows of their own, which the ledger shows at their real size.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any
 
 from rlmem.errors import RlmemError
@@ -17,7 +19,7 @@ from rlmem.planner import Planner
 from rlmem.quantity import Quantity
 from rlmem.spec import RunSpec
 from rlmem.trace import align
-from rlmem.trace.ledger import EXTENDED_HIGH, EXTENDED_LOW, Growth
+from rlmem.trace.ledger import EXTENDED_HIGH, EXTENDED_LOW, EXTENDED_STORES, Growth
 
 _AXES = ("n_steps", "batch_size")
 
@@ -45,11 +47,20 @@ def extend(
     return _largest_moment(growth), tuple(notes)
 
 
+def stretch(facts: Mapping[str, Any]) -> Fraction:
+    """How many times as many rows a rollout has in the run as it had in the dry run."""
+    short, wanted = _short(facts)
+    factor = Fraction(1)
+    for name in {"n_steps", "n_envs"} & set(short):
+        factor *= Fraction(wanted[name], short[name])
+    return factor
+
+
 def _largest_moment(growth: list[Growth]) -> tuple[Growth, ...]:
     """Flattening a rollout (two copies of it) and updating on a batch (one copy, and tensors) are two moments."""
     batch = next((item for item in growth if item.component == "extended.batch"), None)
-    held = next((item for item in growth if item.component == "extended.stores" and item.phase == "collect"), None)
-    flat = next((item for item in growth if item.component == "extended.stores" and item.phase == "update"), None)
+    held = next((item for item in growth if item.component == EXTENDED_STORES and item.phase == "collect"), None)
+    flat = next((item for item in growth if item.component == EXTENDED_STORES and item.phase == "update"), None)
     if batch is None or flat is None:
         return tuple(growth)
     kept = held.amount if held else Quantity.literal(0)
@@ -137,7 +148,7 @@ def _closed_forms(
                 low=round(more * EXTENDED_LOW),
                 high=round(more * EXTENDED_HIGH),
             )
-            growth.append(Growth(phase=phase, component="extended.stores", amount=amount))
+            growth.append(Growth(phase=phase, component=EXTENDED_STORES, amount=amount))
     return growth
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 from rlmem.ledger import Entry, Leak, Ledger, merge
@@ -41,6 +42,8 @@ BLOCKS_LOW, BLOCKS_HIGH = 0.9, 1.15
 
 _GROUPS = {"replay_buffer": "replay", "rollout_buffer": "rollout"}
 MEASURED = "measured in the dry run"
+#: What :mod:`rlmem.trace.extend` calls stores and their copies.
+EXTENDED_STORES = "extended.stores"
 WORKING_SET = "runtime.working-set"
 
 
@@ -76,12 +79,15 @@ class TracedLedger:
         growth: tuple[Growth, ...] = (),
         *,
         written: float | None = None,
+        stretch: Fraction = Fraction(1),
         leak: Leak | None = None,
         limit_bytes: int | None = None,
     ) -> None:
         self.facts, self.growth, self.leak, self.limit_bytes = facts, growth, leak, limit_bytes
         #: The share of a replay buffer's rows that the run comes to; None where it comes to all.
         self.written = written
+        #: How many times as many rows a rollout has as in the dry run.
+        self.stretch = stretch
         self.rehearsal: Mapping[str, Any] = facts.get("rehearsal") or {}
         #: A larger size may have been begun and not ended: then the phases are those up to the last that did.
         self.phases: Mapping[str, Any] = self.rehearsal.get("phases") or facts["phases"]
@@ -171,7 +177,21 @@ class TracedLedger:
         yield from self._workers(others, name)
         for growth in self.growth:
             if growth.phase == name and growth.amount.high:
-                yield _entry(growth.component, name, growth.amount, "derived")
+                yield from self._grown(growth, arrays)
+
+    def _grown(self, growth: Growth, arrays: list[Held]) -> Iterator[Entry]:
+        """What real sizes add beyond the arrays that are shown at their real sizes already: copies of them."""
+        shown = sum(array.amount.value for array in arrays if array.component.startswith("rollout."))
+        shown -= round(shown / self.stretch)
+        if growth.component != EXTENDED_STORES or not shown:
+            yield _entry(growth.component, growth.phase, growth.amount, "derived")
+            return
+        left = growth.amount.value - shown
+        if left > NOISE_SHARE * shown:
+            how = f"{growth.amount.formula}, without the arrays themselves"
+            low, high = round(EXTENDED_LOW * left), round(EXTENDED_HIGH * left)
+            amount = Quantity.of(left, "copies at the real size", how, low=low, high=high)
+            yield _entry("extended.copies", growth.phase, amount, "derived")
 
     def _reached(self, array: Held) -> Held:
         """What a run that ends before its replay buffer is full writes of it; at least what the dry run wrote."""
@@ -228,11 +248,13 @@ class TracedLedger:
         for buffer, rows in self.rehearsal.get("buffers", {}).items():
             for row in rows:
                 seen.add(row["address"])
-                component = f"{_GROUPS[buffer]}.{row['name']}"
-                yield Held(component, _array(row, f"{buffer}.{row['name']}"), row["resident"])
+                amount = self._stretched(buffer, _array(row, f"{buffer}.{row['name']}"))
+                yield Held(f"{_GROUPS[buffer]}.{row['name']}", amount, row["resident"])
         for buffer, store in self.rehearsal.get("stores", {}).items():
             for name, amount, resident in kept(store, self.facts.get("sized") or {}):
-                yield Held(f"{_GROUPS[buffer]}.{name}", amount, resident)
+                yield Held(f"{_GROUPS[buffer]}.{name}", self._stretched(buffer, amount), resident)
+        if self.rehearsal.get("buffers") is not None:
+            seen.update(self.rehearsal.get("held", ()))
         for store in self.facts.get("loop_stores", ()):
             for name, amount, resident in kept(store, {}):
                 yield Held(f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident)
@@ -245,6 +267,14 @@ class TracedLedger:
             yield self._named(row, "arrays")
         for row, length in containers:
             yield _container(row, length)
+
+    def _stretched(self, buffer: str, amount: Quantity) -> Quantity:
+        """A rollout's array at the run's number of rows; that of a replay buffer had it in the dry run."""
+        if buffer != "rollout_buffer" or self.stretch == 1:
+            return amount
+        low, value, high = (round(size * self.stretch) for size in (amount.low, amount.value, amount.high))
+        how = f"{amount.origin or amount.formula} with {float(self.stretch):.4g} times as many rows in the run"
+        return Quantity.of(value, amount.name, how, low=low, high=high)
 
     def _containers(self) -> Iterator[tuple[Mapping[str, Any], int]]:
         """Bounded containers, each once, and how many elements each comes to."""

@@ -18,7 +18,7 @@ from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun
-from rlmem.trace.extend import extend
+from rlmem.trace.extend import extend, stretch
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak
 from rlmem.trace.ledger import TracedLedger, is_partly_written
@@ -63,7 +63,7 @@ def _traced(planner: Planner, run: DryRun) -> Traced:
     if run.met == "learn" and "update" in phases:
         growth, notes = extend(run.facts, spec, planner, closed)
         notes = (*notes, *sizing.notes(run.facts, spec))
-        ledger = TracedLedger(run.facts, growth, written=_written(spec)).ledger()
+        ledger = TracedLedger(run.facts, growth, written=_written(spec), stretch=stretch(run.facts)).ledger()
         unknown: dict[str, str] = {}
         if wants_gpu(run.facts):
             ledger, more = _with_gpu(ledger, run, planner)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from rlmem.runner.sampler import TreePeak
 from rlmem.trace.describe import describe
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.gpu import move_to_gpu
-from rlmem.trace.ledger import TracedLedger
+from rlmem.trace.ledger import Growth, TracedLedger
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.target import Target
 
@@ -172,6 +173,31 @@ def test_workers_that_were_not_started_cost_what_one_has_for_itself() -> None:
 def test_a_deque_counts_at_its_capacity() -> None:
     facts = sac(containers=[{"kind": "deque", "capacity": 1000, "length": 100, "bytes_each": 1000}])
     assert total(facts, "update") == (400 + 90) * MB + 900 * 1000
+
+
+def test_a_rollout_that_stopped_short_is_shown_at_its_real_size() -> None:
+    facts = sac()
+    rows = [array("observations[left]", 60, 60, 1), array("observations[right]", 20, 20, 2)]
+    facts["rehearsal"]["buffers"] = {"rollout_buffer": rows}
+    growth = tuple(
+        Growth(phase=phase, component="extended.stores", amount=Quantity.of(size * MB, "n_steps", "closed forms"))
+        for phase, size in (("collect", 40), ("update", 55))
+    )
+    found = TracedLedger(facts, growth, stretch=Fraction(3, 2)).ledger()
+    for phase in ("collect", "update"):
+        sizes = {entry.component: entry.nbytes for entry in found.only(phase=phase).entries}
+        assert (sizes["rollout.observations[left]"], sizes["rollout.observations[right]"]) == (90 * MB, 30 * MB)
+        assert "extended.stores" not in sizes
+    # As much as the closed forms say, in all; what is more than the arrays are copies of them.
+    assert found.only(phase="update").nbytes == (400 + 55) * MB
+    assert {e.component: e.nbytes for e in found.only(component="extended").entries} == {"extended.copies": 15 * MB}
+
+
+def test_what_a_model_holds_is_not_counted_under_another_name() -> None:
+    resized = {**array("", 30, 30, 9), "made_by": "numpy.zeros", "where": "/x/buffers.py:749"}
+    facts = sac(arrays=[resized])
+    facts["rehearsal"]["held"] = [9]
+    assert not [name for name in TracedLedger(facts).ledger().components if name.startswith("arrays.")]
 
 
 def test_a_deque_counts_as_far_as_the_run_fills_it() -> None:
