@@ -557,3 +557,10 @@ def test_memory_that_is_given_back_at_the_end_is_no_part_of_a_verdict() -> None:
     assert [moment.at_s for moment in kept[-2:]] == [236, 237]
     assert judge(kept).forecast.final_bytes == pytest.approx(500 * MIB + 20e9, rel=0.02)
     assert before_end(moments(flat, count=3)) == moments(flat, count=3)
+
+
+def test_the_owner_of_what_grew_is_named_before_there_are_enough_samples() -> None:
+    series = moments(lambda at: GIB + 1e6 * at, owners=lambda at: (infos(at, each=10**6),), count=40)
+    (reason,) = judge(series).reasons
+    assert reason.startswith("too short to tell: 40 of 100 samples; so far from 1.00 GiB to ")
+    assert reason.endswith(", all of it in `self.episode_infos`")

@@ -203,7 +203,8 @@ def _quiet(seen: Seen, plain: Forecast) -> _Verdict:
     if total is not None and total.goes_on:
         return _grows(seen, total, plain)
     if total is None or shape is None:
-        return "unknown", (words.too_short(shape, seen.samples, FEWEST),), None, plain
+        largest = _largest(seen, shape.gained_bytes / shape.seconds) if shape is not None else None
+        return "unknown", (words.too_short(shape, seen.samples, FEWEST, largest),), None, plain
     if shape.name != "rises":
         return "normal", (words.shaped(shape),), None, plain
     if not _matters(shape.gained_bytes / shape.seconds, seen.last):

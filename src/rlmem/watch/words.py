@@ -214,12 +214,12 @@ def still(seconds: float) -> str:
     return f"no CPU time and no change for {duration(seconds)}"
 
 
-def too_short(shape: Shape | None, samples: int, fewest: int) -> str:
-    """Not enough samples for a verdict, with what they show."""
+def too_short(shape: Shape | None, samples: int, fewest: int, largest: tuple[Owner, float] | None = None) -> str:
+    """Not enough samples for a verdict, with what they show and whose it is."""
     text = f"too short to tell: {samples} of {fewest} samples"
     if shape is None or shape.name == "flat":
         return text
-    return f"{text}; so far {_from_to(shape)} in {duration(shape.seconds)}"
+    return f"{text}; so far {_from_to(shape)} in {duration(shape.seconds)}{_taken(largest)}"
 
 
 def _from_to(shape: Shape) -> str:
