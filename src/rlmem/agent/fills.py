@@ -32,8 +32,10 @@ def whole(value):
     return value if type(value) is int else None
 
 
+#: What scripts with a loop of their own call the length of a run, in steps as ``global_step`` counts them.
+TOTALS = ("total_timesteps", "TOTAL_TIMESTEPS")
 #: A variable of one of these names makes an object worth a closer look.
-TELLING = frozenset((*CAPACITIES, "num_timesteps", "total_step"))
+TELLING = frozenset((*CAPACITIES, *TOTALS, "num_timesteps", "total_step"))
 
 
 def fill_of(item, fields, storages):

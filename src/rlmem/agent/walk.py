@@ -27,6 +27,12 @@ SECONDS, SLICE = 0.15, 0.03
 #: How long the main thread may take to come to it; afterwards the agent's own thread walks, with care.
 WAIT = 0.5
 MOST_INTERRUPTIONS = 3
+#: When the main thread's time is spent (on a busy machine), the agent's own goes on for so long, beside the program.
+BESIDE = 0.3
+TIME_OVER = (
+    "the program was not to stand still for longer: the last names were looked for beside it, "
+    "without gradients and graphs of tensors"
+)
 CAREFUL = "the program was in a long call or asleep: gradients and graphs of tensors were not looked at"
 #: What a Python object around an array or a tensor costs.
 ARRAY_OBJECT, TENSOR_OBJECT = 112, 600
@@ -46,7 +52,7 @@ class Walk:
         self.top = Node(None, "")
         self.seen, self.addresses, self._traits = set(), {}, {}
         self.queue = collections.deque()
-        self.progress = self.phase = None
+        self.progress = self.phase = self.total = None
         self.objects, self.complete = 0, True
         self._limit, self._slice, self._most, self._clock = seconds, slice_s, most, clock
         self.spent_s, self._until, self._end, self._steps = 0.0, 0.0, 0.0, None
@@ -60,11 +66,11 @@ class Walk:
             pass
         return self
 
-    def advance(self, named=None, own_thread=None):
-        """Go on for a slice of time; whether there is more to do. All of it may be released by another thread."""
+    def advance(self, named=None, own_thread=None, slice_s=None):
+        """Go on for a slice of time; whether there is more to do. The next slice may be in another thread."""
         begin = self._clock()
         self._end = begin + self._limit - self.spent_s
-        self._until = min(begin + self._slice, self._end)
+        self._until = min(begin + (self._slice if slice_s is None else slice_s), self._end)
         if self._steps is None:
             self._steps = self._walk(named, own_thread)
         try:
@@ -111,6 +117,8 @@ class Walk:
                 self.complete = False
             if not self.complete:
                 break
+        if self.progress is not None and self.progress["source"] == "global_step":
+            self.progress["total"] = self.total
         self.graphs.forget()
 
     def _begin_at(self, name, value, foreign):
@@ -119,6 +127,8 @@ class Walk:
         self.push(self.top.child(name), value, 1.0)
         if name == "global_step" and type(value) is int and self.progress is None:
             self.progress = {"step": value, "total": None, "source": name}
+        elif name in fills.TOTALS and type(value) is int and self.total is None:
+            self.total = value
 
     def _empty(self):
         while self.queue:
@@ -352,6 +362,9 @@ class Walk:
         if fill is not None:
             node.store, node.type = True, type_name(item)
             node.filled, node.capacity = fill
+        total = fills.whole(fields.get("total_timesteps"))
+        if total and self.total is None:
+            self.total = total
         progress = fills.progress_of(item, fields)
         if progress is not None and (self.progress is None or self.progress["step"] < progress["step"]):
             self.progress = progress
@@ -365,32 +378,38 @@ def answer(request):
     """The walk as an answer to a question from outside, without a collection of garbage in it.
 
     In the main thread if that comes to it in time, a slice at a time; after each the program goes on for as long. What
-    the main thread does not come to is done in this one, with care.
+    the main thread does not come to, or has no more time for, is done in this one, with care.
     """
-    begin, pauses = time.monotonic(), []
-    walk = Walk(seconds=float(request.get("seconds", SECONDS)), most=int(request.get("objects", MOST_OBJECTS)))
-    wait, is_main = float(request.get("wait", WAIT)), threading.current_thread() is threading.main_thread()
-    own = None if is_main else threading.get_ident()
+    begin, pauses, note = time.monotonic(), [], ""
+    seconds, wait = float(request.get("seconds", SECONDS)), float(request.get("wait", WAIT))
+    walk = Walk(seconds=seconds + BESIDE, most=int(request.get("objects", MOST_OBJECTS)))
+    own = None if threading.current_thread() is threading.main_thread() else threading.get_ident()
     with collector.HeldOff():
         more, interruptions = True, 0
         while more:
             slice_begin = time.monotonic()
-            if not walk.careful:
+            left = seconds - sum(pauses)
+            if not walk.careful and left > 0:
                 try:
-                    done, more = mainthread.call(lambda: walk.advance(own_thread=own), wait, pauses)
+                    done, more = mainthread.call(
+                        lambda: walk.advance(own_thread=own, slice_s=min(SLICE, left)),  # noqa: B023  # run at once
+                        wait,
+                        pauses,
+                    )
                 except mainthread.Interrupted:  # by the program's own signal: it goes on first
                     interruptions += 1
                     if interruptions > MOST_INTERRUPTIONS:
                         raise
                     continue
-                walk.careful = not done
-                walk.spent_s = max(walk.spent_s, sum(pauses))
+                walk.careful, note = not done, "" if done else CAREFUL
+            elif not walk.careful:
+                walk.careful, note = True, TIME_OVER
             if walk.careful:
-                more = walk.advance(own_thread=own)
+                more = walk.advance(own_thread=own, slice_s=SLICE / 3)
             if more:
                 time.sleep(min(SLICE, time.monotonic() - slice_begin))
         said = told(walk)
-    said["notes"] += [CAREFUL] if walk.careful else []
+    said["notes"] += [note] if note else []
     return dict(said, pauses_s=pauses, wall_s=time.monotonic() - begin)
 
 

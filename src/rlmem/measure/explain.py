@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import time
@@ -284,18 +285,29 @@ def _with_lines(holdings: tuple[Holding, ...], pid: int, root: str) -> tuple[Hol
 
 
 def _to_the_end(holdings: tuple[Holding, ...], progress: Progress | None) -> tuple[Holding, ...]:
-    """Owners with the rows that a replay buffer will have when the run ends before it is full."""
-    left = progress.rows_left if progress is not None else None
-    if left is None:
+    """Owners with the rows that they will have when the run ends before they are full."""
+    if progress is None or progress.total is None:
         return holdings
-    return tuple(replace(each, run_rows=_rows_at_end(each, left)) for each in holdings)
+    return tuple(replace(each, run_rows=_rows_at_end(each, progress)) for each in holdings)
 
 
-def _rows_at_end(holding: Holding, left: int) -> int | None:
-    if "replay_buffer" not in holding.path or holding.filled is None or holding.capacity is None:
+def _rows_at_end(holding: Holding, progress: Progress) -> int | None:
+    """The rows used at the end of a run; None for all of them, and where that cannot be known.
+
+    A replay buffer of SB3's takes a row for a step of all environments. Others are taken to go on at their pace so far; one
+    that had another run's rows at the beginning seems faster than it is, and so to become full. A rollout buffer is
+    full each time.
+    """
+    filled, capacity, left = holding.filled, holding.capacity, progress.rows_left
+    if filled is None or not capacity or "rollout" in holding.type.lower():
         return None
-    rows = holding.filled + left
-    return rows if rows < holding.capacity else None
+    if "replay_buffer" in holding.path and left is not None:
+        rows = filled + left
+    elif filled and progress.step > 0 and progress.total is not None:
+        rows = filled + math.ceil(max(0, progress.total - progress.step) * filled / progress.step)
+    else:
+        return None
+    return rows if rows < capacity else None
 
 
 def _from_status(process: Process, notes: list[str], *, root: str) -> Explanation:

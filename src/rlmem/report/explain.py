@@ -186,11 +186,10 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         fits = "" if not limit else f" of {format_size(limit)}: {'does not fit' if after > limit else 'fits'}"
         lines.append((f"will grow by {format_size(top['growth_bytes'])} to {format_size(after)}{fits}", tone))
     if top["full_growth_bytes"] - top["growth_bytes"] >= LEAST_LEFT_OUT:
-        rows = next(each["run_rows"] for each in top["holdings"] if each["run_rows"])
+        short = [each for each in top["holdings"] if each["run_rows"]]
+        rows = max(short, key=lambda each: each["full_growth_bytes"] - each["growth_bytes"])["run_rows"]
         full = format_size(top["rss_bytes"] + top["full_growth_bytes"])
-        lines.append(
-            (f"this run ends with {format_count(rows)} rows in its replay buffer; a full one makes {full}", "plain")
-        )
+        lines.append((f"this run ends with {format_count(rows)} rows in its buffer; a full one makes {full}", "plain"))
     share = top["unexplained_bytes"] / top["rss_bytes"] if top["rss_bytes"] else 0
     text = (
         f"named {_percent(top['named_bytes'], top)}, classes {_percent(_classes(top), top)}, "
