@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 @click.command("bench")
 @click.argument("target", shell_complete=completion.target)
+@click.argument("args", nargs=-1, type=click.UNPROCESSED, metavar="[-- SCRIPT ARGS]", shell_complete=completion.files)
 @click.option("--timesteps", required=True, metavar="N", help="Environment steps to train each profile, such as 25k.")
 @click.option(
     "--profiles",
@@ -66,6 +67,7 @@ if TYPE_CHECKING:
 @output_options
 def command(
     target: str,
+    args: tuple[str, ...],
     timesteps: str,
     choice: str,
     env_id: str | None,
@@ -86,7 +88,8 @@ def command(
 ) -> int:
     """Train named profiles of an SB3 run, each in a fresh process: steps/s, mean reward, peak memory.
 
-    TARGET is a preset or a run file. The pidog presets train on Gymnasium's Ant-v5, a quadruped with eight actuators: the
+    TARGET is a preset, a run file, or a script with an SB3 model (its ARGS after '--'), which is tried for a few seconds to be
+    described. The pidog presets train on Gymnasium's Ant-v5, a quadruped with eight actuators: the
     vector is its 27 positions and velocities with zeros after them, the image what MuJoCo renders (zeros where it cannot).
     Other runs train on --env, or on noise of the described shapes.
 
@@ -119,7 +122,7 @@ def command(
     wanted = chosen_format(format_, output, as_json=as_json)
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
-    spec = asked_spec(target, sets, python)
+    spec = asked_spec(target, args, sets, python)
     env = None if env_id == "random" else env_id or ENVIRONMENTS.get(spec.name)
     cases = check_target(spec, profiles, env)
     remote = check_on(on, address)

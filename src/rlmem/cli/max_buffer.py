@@ -22,9 +22,7 @@ MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
 
 @click.command("max-buffer")
 @click.argument("env")
-@click.option(
-    "--algo", required=True, metavar="NAME", help="An algorithm with a replay buffer: sac, td3, dqn, qrdqn, …"
-)
+@click.option("--algo", metavar="NAME", help="An algorithm with a replay buffer: sac, td3, dqn, qrdqn, …  [required]")
 @click.option(
     "--ram",
     metavar="SIZE",
@@ -42,7 +40,7 @@ MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
 @output_options
 def command(
     env: str,
-    algo: str,
+    algo: str | None,
     ram: str | None,
     n_envs: int,
     margin: str,
@@ -77,6 +75,8 @@ def command(
         raise UsageError(
             f"{env} is a script, not an environment: 'rlmem capacity {env} --vary buffer_size' reads its own"
         )
+    if algo is None:
+        raise UsageError("--algo is missing: an algorithm with a replay buffer, such as --algo sac")
     share = read_share(margin, "--margin")
     found_python, _ = find_python(None, Path.cwd(), python, os.environ)
     found = read_environment(env, found_python)

@@ -61,24 +61,29 @@ def asked_run(
 
         run = try_out(target, args, sets, python, timeout, cap, gpu=gpu)
         return AskedRun(plan_with=lambda planner: tried(planner, run), constants=read_calibration(run.target.python))
-    for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap")):
-        if given:
-            raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
+    _refuse(target, (args, "script arguments"), (timeout, "--timeout"), (cap, "--cap"))
     spec = find_run(target, sets, python)
     return AskedRun(
         plan_with=lambda planner: described(planner, spec, findings=findings), constants=constants_for(python)
     )
 
 
-def asked_spec(target: str, sets: tuple[str, ...], python: str | None) -> RunSpec:
+def _refuse(target: str, *options: tuple[object, str]) -> None:
+    for given, option in options:
+        if given:
+            raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
+
+
+def asked_spec(target: str, args: tuple[str, ...], sets: tuple[str, ...], python: str | None) -> RunSpec:
     """The description of a run; of a script the one that its dry run found."""
     from rlmem.plan import Budget
     from rlmem.planner import Planner
     from rlmem.trace.target import is_runnable
 
     if not is_runnable(target):
+        _refuse(target, (args, "script arguments"))
         return find_run(target, sets, python)
-    asked = asked_run(target, (), sets, python, gpu=False)
+    asked = asked_run(target, args, sets, python, gpu=False)
     return changeable(asked.plan_with(Planner(Budget(name="any machine"), asked.constants)), target).asked
 
 

@@ -179,6 +179,7 @@ def test_a_benchmark_told_to_end_keeps_finished_profiles(
         (("pidog-sac", "--timesteps", "600", "--python", "/no/python"), "no such interpreter"),
         (("pidog-sac", "--timesteps", "600", "--set", "vec_env=subproc"), "in one process"),
         (("nothing", "--timesteps", "600"), "unknown preset"),
+        (("pidog-sac", "--timesteps", "600", "x"), "script arguments are for targets that are run"),
     ],
 )
 def test_a_wrong_request_is_one_line_and_exit_code_2(
