@@ -23,7 +23,7 @@ from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak
 from rlmem.trace.ledger import TracedLedger, is_partly_written
 from rlmem.trace.linted import with_cause, with_lint
-from rlmem.trace.refused import refused_arguments
+from rlmem.trace.refused import refused_arguments, said_at_exit
 from rlmem.units import format_size
 
 #: Why VRAM is unknown, and what could use it.
@@ -260,9 +260,9 @@ def _stopped(run: DryRun) -> str:
 
 
 def _hint(run: DryRun, message: str) -> str:
-    """What to do about a package that is missing where the target ran."""
+    """What it said itself; or what to do about a package that is missing where the target ran."""
     if "No module named" not in message:
-        return ""
+        return said_at_exit(run)
     python = run.target.python
     if run.target.kind == "zoo" and "rl_zoo3" in message:
         return f"; RL Zoo entries are run by rl_zoo3, which {python} does not have ('pip install rl_zoo3' there)"

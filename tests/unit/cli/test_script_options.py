@@ -72,6 +72,24 @@ def test_an_exit_of_the_scripts_own_is_not_about_arguments(
     assert told in said
 
 
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("import sys\nprint('usage: train.py ENV', file=sys.stderr)\nsys.exit(1)\n", "it said: usage: train.py ENV"),
+        ("import sys\nenv = sys.argv[1]\n", "IndexError: list index out of range"),
+    ],
+)
+def test_a_script_that_looks_for_arguments_gets_the_hint(
+    text: str, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "train.py"
+    path.write_text(text)
+    assert cli(["plan", str(path), "--python", sys.executable]) == 3
+    said = capsys.readouterr().err
+    assert told in said
+    assert f"arguments of a script come after '--': {path} -- ARGUMENTS" in said
+
+
 def test_a_name_that_nothing_takes_ends_a_sweep_before_it_measures(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
