@@ -22,6 +22,10 @@ NEAR = 0.5
 #: The kernel's limit of mappings is not reached to the last one: some calls need several.
 MOST_MAPS = 0.99
 _NEWLINE = "\n"
+MAKE_SMALLER = (
+    "make the run smaller, or raise that limit: rlmem plan says what a script needs, rlmem fit what to change"
+)
+FIND_LINE = "run it with python -X faulthandler: the line is printed where it ends so"
 RAISE_LIMIT = (
     "raise that limit or leave it out (ulimit -v, resource.setrlimit): it counts reserved memory. "
     "--max-ram limits what is used"
@@ -95,7 +99,7 @@ def find_cause(
         who = f"{_name(killed)} was " if killed and not killed.is_main else ""
         text = f"{who}ended by the kernel's OOM killer for {place}"
         text += f" (limit {format_size(nbytes)})" if nbytes else ""
-        return PostMortem(kind="oom-killer", cause=text, limit_bytes=nbytes, limit_name=place)
+        return PostMortem(kind="oom-killer", cause=text, limit_bytes=nbytes, limit_name=place, todo=MAKE_SMALLER)
     if memory := [death for death in deaths if death.memory]:
         return _exception(memory[0], limit, name, last, bounds or {})
     # A worker that the program killed itself says something only of a run that failed.
@@ -181,7 +185,7 @@ def _signalled(found: Exit, limit: int | None, name: str, last: Moment | None) -
         todo = "look at df -h /dev/shm; give a container more (docker run --shm-size)"
         return PostMortem(kind="aborted", cause=text, limit_bytes=limit, limit_name=name, todo=todo)
     if found.signal != signal.SIGABRT:
-        return PostMortem(kind="aborted", cause=f"{text}{near}", limit_bytes=limit, limit_name=name)
+        return PostMortem(kind="aborted", cause=f"{text}{near}", limit_bytes=limit, limit_name=name, todo=FIND_LINE)
     why = "C++ ends a program so when it gets no memory (std::bad_alloc)"
     if found.limits:
         rlimit, nbytes = min(found.limits.items(), key=lambda item: item[1])
@@ -194,7 +198,7 @@ def _signalled(found: Exit, limit: int | None, name: str, last: Moment | None) -
             )  # fmt: skip
         near = f"; {used}"
     text += f"{near}. {why}, and on other errors: its last words above say which"
-    return PostMortem(kind="aborted", cause=text, limit_bytes=limit, limit_name=name)
+    return PostMortem(kind="aborted", cause=text, limit_bytes=limit, limit_name=name, todo=FIND_LINE)
 
 
 def signal_name(number: int) -> str:

@@ -161,6 +161,11 @@ class Bounds:
                 if peak := (proc.status(pid) or {}).get("VmPeak"):
                     self.space_bytes[pid] = peak
 
+    def forget(self, pid: int) -> None:
+        """One that ended long ago."""
+        self.limits.pop(pid, None)
+        self.space_bytes.pop(pid, None)
+
 
 class Places:
     """The limits and cgroups a process has had; looked at ever more seldom, as they hardly change once it runs."""

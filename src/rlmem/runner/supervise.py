@@ -50,6 +50,8 @@ NEWS = 1.25
 SOON_SECONDS = 0.2
 #: What makes a new largest moment worth asking in which phase it is.
 NEW_PEAK = 1.02
+#: Processes that are kept in mind, to say what they were when they end.
+MOST_REMEMBERED = 1000
 #: Owners with less than this of the whole are not worth a word.
 SMALL_SHARE = 0.01
 INTERRUPTED = (-int(signal.SIGINT), 128 + int(signal.SIGINT))
@@ -270,7 +272,7 @@ class Supervision:
     def _taken(self, moment: Moment, look: Look) -> bool:
         pids = self._process.tree.refresh()
         self._bounds.look(pids)
-        self._members |= {member.pid: member for member in look.members}
+        self._remember(look.members)
         self._rss = self._tree_rss()
         self._alone = self._alone and len(pids) <= 1
         moment = self._placed(replace(moment, at_s=self._clock() - self._begin))
@@ -426,6 +428,15 @@ class Supervision:
     def _deaths(self) -> tuple[Death, ...]:
         """Exceptions that nobody caught, in order."""
         return tuple(sorted(map(read_death, self._left_behind("death")), key=lambda death: death.at))
+
+    def _remember(self, members: Sequence[Member]) -> None:
+        """Keep who there was, the last seen last; a program may start processes all the time."""
+        for member in members:
+            self._members.pop(member.pid, None)
+            self._members[member.pid] = member
+        for pid in list(self._members)[:-MOST_REMEMBERED]:
+            del self._members[pid]
+            self._bounds.forget(pid)
 
     def _exits(self, returncode: int | None) -> tuple[Exit, ...]:
         """Who a signal ended: told by who collected them, which for orphans is rlmem itself."""
