@@ -564,3 +564,16 @@ def test_the_owner_of_what_grew_is_named_before_there_are_enough_samples() -> No
     (reason,) = judge(series).reasons
     assert reason.startswith("too short to tell: 40 of 100 samples; so far from 1.00 GiB to ")
     assert reason.endswith(", all of it in `self.episode_infos`")
+
+
+def test_threads_that_are_never_joined_are_said_with_what_grows() -> None:
+    def started(each: Moment, threads: float) -> Moment:
+        return replace(each, threads=int(threads))
+
+    series = moments(lambda at: GIB + 2e6 * at, owners=none, count=200)
+    rising = judge([started(each, 3 + each.at_s / 2) for each in series])
+    assert "threads rose from 1" in rising.reasons[0]
+    assert "to 102: join them, or use a pool" in rising.reasons[0]
+    for threads in (40, 3):  # a pool, at its start or by and by
+        pool = judge([started(each, min(threads + each.at_s, 40)) for each in series])
+        assert "threads" not in pool.reasons[0]

@@ -11,11 +11,12 @@ that would need more than a month to matter, or whose owners have no names, is s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from rlmem.moments import Forecast, Growth, Judgement, Moment
 from rlmem.watch import words
 from rlmem.watch.forecast import foresee
-from rlmem.watch.growth import DIES_OUT, FEWEST, Trend
+from rlmem.watch.growth import DIES_OUT, FEWEST, Trend, blocks
 from rlmem.watch.owners import Owner
 from rlmem.watch.seen import VRAM, Seen, read_seen
 
@@ -30,6 +31,8 @@ BLAME_SHARE = 0.2
 MOST_SHARE = 0.5
 #: A process that ends gives its memory back before it is gone: what fell by so much in its last moments says nothing.
 END_SHARE, END_MOMENTS = 0.1, 5
+#: Threads that rise in each of so many parts of the time, by so many and to twice as many, are never joined.
+THREAD_PARTS, FEW_THREADS = 6, 16
 #: Stores that will still take less than this share of what is there do not make a run *filling*.
 SMALL_SHARE = 0.005
 
@@ -40,6 +43,8 @@ def judge(moments: Sequence[Moment], siblings: Sequence[int] = ()) -> Judgement:
         return Judgement(state="unknown", reasons=("nothing was seen",))
     seen = read_seen(moments, siblings)
     state, reasons, culprit, forecast = _verdict(seen)
+    if state in {"leaking", "unknown"} and (risen := _threads_risen(moments)) is not None:
+        reasons = (f"{reasons[0]}; {words.more_threads(*risen)}", *reasons[1:])
     if seen.is_outsized:
         reasons = (*reasons, words.outsized(seen.last, siblings))
     return Judgement(
@@ -51,6 +56,14 @@ def judge(moments: Sequence[Moment], siblings: Sequence[int] = ()) -> Judgement:
         owners=tuple(sorted((owner.growth for owner in seen.owners), key=lambda growth: -growth.bytes_per_s)),
         forecast=forecast,
     )
+
+
+def _threads_risen(moments: Sequence[Moment]) -> tuple[int, int] | None:
+    """The threads at first and by now, where they became more and more all the time: each keeps a stack, and what it works on."""
+    parts = blocks([moment.at_s for moment in moments], [float(moment.threads) for moment in moments], THREAD_PARTS)[1]
+    first, last = round(parts[0]), moments[-1].threads
+    is_rising = len(parts) == THREAD_PARTS and all(after > before for before, after in pairwise(parts))
+    return (first, last) if is_rising and last - first >= max(FEW_THREADS, first) else None
 
 
 def before_end(moments: Sequence[Moment]) -> Sequence[Moment]:

@@ -238,6 +238,11 @@ def shaped(shape: Shape) -> str:
     return f"rose {_from_to(shape)}, and nothing grew in the last {duration(shape.flat_s)}"
 
 
+def more_threads(first: int, last: int) -> str:
+    """Threads that are started and never end."""
+    return f"threads rose from {first:,} to {last:,}: join them, or use a pool"
+
+
 def is_full(owner: Owner, shape: Shape) -> str:
     """A store that has no room left, and what it took."""
     rows = f"{owner.now.capacity or 0:,}"
