@@ -38,6 +38,7 @@ class Holding:
     graph_bytes: int = 0
     added_at: str = ""
     file: str = ""
+    has_transitions: bool | None = None  # whether the elements of a long container are steps of an environment
 
     @property
     def keeps_graphs(self) -> bool:

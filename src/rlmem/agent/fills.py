@@ -2,7 +2,7 @@
 
 import ctypes
 
-from .children import attributes, is_a
+from .children import attributes, copied, is_a
 
 #: For the classes of each library: the field with the capacity in rows, the one with the rows used (or the position
 #: written next), and the one that says that all rows are used. The library is told by the module of a base class.
@@ -64,6 +64,34 @@ def _read(fields, capacity, used, full):
     if full is not None and bool(fields.get(full)):
         filled = rows
     return min(filled, rows), rows
+
+
+#: Parts of an element that are looked at.
+_PARTS = 16
+
+
+def is_transition(item, storages):
+    """Whether an element looks like a step of an environment: an observation and at least two more numbers or arrays."""
+    vectors = numbers = 0
+    for part in _parts(item)[:_PARTS]:
+        if type(part) in (int, float, bool) or (storages.scalar is not None and is_a(part, storages.scalar)):
+            numbers += 1
+        elif storages.kinds and is_a(part, storages.kinds):
+            vectors += 1
+        elif type(part) in (tuple, list) and part and all(type(each) in (int, float) for each in part[:_PARTS]):
+            vectors += 1
+    return vectors > 0 and vectors + numbers > 2
+
+
+def _parts(item):
+    """What a tuple, list, table or object is made of."""
+    if is_a(item, tuple):
+        return tuple.__getitem__(item, slice(_PARTS))
+    if is_a(item, list):
+        return list.__getitem__(item, slice(_PARTS))
+    if is_a(item, dict):
+        return [value for _, value in copied(item)] if dict.__len__(item) <= _PARTS else []
+    return [value for _, value in attributes(item) or ()]
 
 
 def progress_of(item, fields):

@@ -18,8 +18,8 @@ class Node:
 
     __slots__ = (
         "base", "beyond", "capacity", "chained", "children", "covered", "depth", "device", "estimated", "extents",
-        "filled", "folds", "graph_bytes", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "type", "vram",
-        "whole", "word",
+        "filled", "folds", "graph_bytes", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "transitions", "type",
+        "vram", "whole", "word",
     )  # fmt: skip
 
     def __init__(self, parent, word):
@@ -32,7 +32,7 @@ class Node:
         self.device = "ram"
         self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = self.graph_bytes = 0
         self.extents = []
-        self.filled = self.capacity = self.base = None
+        self.filled = self.capacity = self.transitions = self.base = None
         self.estimated = self.folds = self.store = self.whole = False
 
     def child(self, word):
@@ -171,6 +171,7 @@ def row(node, path=None):
         "vram": node.vram,
         "filled": filled,
         "capacity": capacity,
+        "transitions": node.transitions,
         "estimated": node.estimated,
         "graphs": round(node.graphs),
         "graph_bytes": node.graph_bytes,

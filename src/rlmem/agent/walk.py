@@ -313,6 +313,8 @@ class Walk:
             if children.is_a(item, collections.deque):
                 node.capacity = item.maxlen
             node.folds = count > children.INDEXED
+            if count > children.LONG:
+                node.transitions = all(fills.is_transition(value, self.storages) for _, value in found[:4])
         each = scale * count / looked if looked and children.sampled(count, room) < count else scale
         left = max(children.SAMPLE_LENGTH, room // max(looked, 1)) if looked > children.INDEXED else room
         for word, value in found:

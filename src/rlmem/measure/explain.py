@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import pwd
 import sys
 import time
 from collections.abc import Mapping
@@ -185,6 +186,8 @@ def _asked(
     """The agent's walk, and how it was had."""
     if not names or root != proc.PROC:
         return "pages", {}
+    if is_closed(process.pid, root=root):
+        return "pages", {}  # whoever reads its pages says so
     if not is_python(process.pid, root=root):
         notes.append("not a Python program: memory by class only")
         return "pages", {}
@@ -212,6 +215,17 @@ def _asked(
         return way, answer
     notes += told or [HOW_TO_NAME]
     return "pages", {}
+
+
+def is_closed(pid: int, *, root: str = proc.PROC) -> bool:
+    """Whether a process may not be looked into: another user's, or one that has shut itself off."""
+    try:
+        os.readlink(f"{root}/{pid}/exe")
+    except PermissionError:
+        return proc.read(f"{root}/{pid}/maps") is None
+    except OSError:  # gone, or a thread of the kernel
+        return False
+    return False
 
 
 def is_python(pid: int, *, root: str = proc.PROC) -> bool:
@@ -317,9 +331,7 @@ def _from_status(process: Process, notes: list[str], *, root: str) -> Explanatio
         if read_process(process.pid, root=root) is None:
             raise AnalysisError(f"process {process.pid} has ended")
         raise AnalysisError(f"process {process.pid} has no memory of its own (a thread of the kernel, or about to end)")
-    notes.append(
-        f"permission denied: the pages of process {process.pid} may be read by its user and root only; sums are shown"
-    )
+    notes.append(f"permission denied: {_refused(process.pid, root)}; sums are shown")
     portions = [(FILES, "RssFile"), (SHARED, "RssShmem")]
     rest = status["VmRSS"] - sum(status.get(key, 0) for _, key in portions)
     return Explanation(
@@ -334,6 +346,26 @@ def _from_status(process: Process, notes: list[str], *, root: str) -> Explanatio
         unexplained_bytes=rest,
         threads=threads(process.pid, None, {}, root=root),
         gpus=gpu_shares(process.pid, ()),
+    )
+
+
+def _refused(pid: int, root: str) -> str:
+    """Who may read the pages of a process, and what to do."""
+    if os.geteuid() == 0:
+        return (
+            f"root may not read the pages of process {pid} here: a container needs the capability SYS_PTRACE "
+            "(docker run --cap-add SYS_PTRACE)"
+        )
+    lines = (proc.read(f"{root}/{pid}/status") or b"").splitlines()
+    uid = next((int(line.split()[1]) for line in lines if line.startswith(b"Uid:")), None)
+    try:
+        user = pwd.getpwuid(uid).pw_name if uid is not None else "its user"
+    except KeyError:
+        user = f"user {uid}"
+    own = "" if uid == 0 else f"{user} and "
+    run_as = "run" if uid == 0 else f"run rlmem as {user}, or"
+    return (
+        f'the pages of process {pid} may be read by {own}root only: {run_as} sudo "$(command -v rlmem)" explain {pid}'
     )
 
 

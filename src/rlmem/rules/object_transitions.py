@@ -13,7 +13,8 @@ and so on; or ``rlmem.buffers.Replay``, which also keeps every observation once.
 
 It is found where a deque or list with a bound of 50,000 or more is sampled at random. It is information only below
 64 MiB, which are 231,000 transitions (or steps of the run, where the script says how long it is), and beside images,
-whose pixels are far more. In a running process it is found by the length such a container has.
+whose pixels are far more. In a running process it is found by the length of such a container and by what its elements
+are made of: an observation, and at least two more numbers or arrays.
 
 Fix: none; the code that samples changes with it.
 
@@ -75,13 +76,13 @@ def _convolves(script: Script) -> bool:
 
 
 def check_live(rule: Rule, found: TreeExplanation) -> Iterator[Finding]:
-    """A long list or deque whose path says that it is a replay memory."""
+    """A long list or deque of transitions, whose path says that it is a replay memory."""
     for process in found.processes:
         for holding in process.holdings:
             kind = holding.type.rsplit(".", maxsplit=1)[-1]
             if holding.kind != "container" or kind not in {"deque", "list"} or not MEMORY.search(holding.path):
                 continue
-            if (holding.filled or 0) < MANY_ROWS:
+            if (holding.filled or 0) < MANY_ROWS or not holding.has_transitions:
                 continue
             yield rule.finding(
                 f"{holding.path} holds {format_count(holding.filled or 0)} transitions as Python objects",

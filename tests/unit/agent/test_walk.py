@@ -172,6 +172,27 @@ def test_a_walk_ends_at_its_limit_and_says_so() -> None:
     assert walk.objects < 5000
 
 
+Segment = collections.namedtuple("Segment", "text style control")
+ZEROS = np.zeros(4)
+
+
+@pytest.mark.parametrize(
+    ("element", "transitions"),
+    [
+        ((ZEROS, 1, 0.5, ZEROS, False), True),
+        (((0.1, 0.2), 1, 0.5, (0.1, 0.3), False), True),
+        ({"obs": ZEROS, "action": 1, "reward": 0.5}, True),
+        (Holder(state=ZEROS, action=1, reward=0.5), True),
+        (Segment("text", None, None), False),  # rich's console has a long _buffer of them
+        ("a line of a log", False),
+        (ZEROS, False),
+        ((1.5, 2), False),
+    ],
+)
+def test_elements_are_transitions_by_what_they_are_made_of(element: Any, transitions: bool) -> None:
+    assert rows(buffer=[element] * 20_000)["buffer"]["transitions"] is transitions
+
+
 class Ticking:
     """A clock that goes on by a millisecond whenever it is looked at."""
 

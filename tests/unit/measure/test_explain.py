@@ -315,6 +315,33 @@ def test_a_program_that_is_not_python_is_told_by_class() -> None:
         child.wait()
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can become somebody else")
+def test_another_users_python_is_refused_with_what_to_do(start: Start) -> None:
+    child = start()
+    before, after = os.pipe()
+    own = os.fork()
+    if own == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            found = explain_process(child.pid)
+            said = json.dumps({"notes": found.notes, "rss": found.rss_bytes, "way": found.way})
+        except BaseException as error:
+            said = repr(error)
+        os.write(after, said.encode())
+        os._exit(0)
+    os.waitpid(own, 0)
+    os.close(after)
+    with os.fdopen(before) as file:
+        said = json.load(file)
+    assert said["rss"] > 0
+    assert said["way"] == "pages"
+    assert len(said["notes"]) == 1
+    assert said["notes"][0].startswith(f"permission denied: the pages of process {child.pid} may be read by root ")
+    assert f'sudo "$(command -v rlmem)" explain {child.pid}' in said["notes"][0]
+
+
 def test_a_number_given_again_is_not_asked_for_the_old_one(start: Start) -> None:
     child = start()
     process = living(child.pid)

@@ -35,6 +35,7 @@ def memory(**more: object) -> Holding:
         "resident_bytes": 60 * MIB,
         "filled": 100_000,
         "capacity": 100_000,
+        "has_transitions": True,
     }
     return Holding(**{**fields, **more})  # type: ignore[arg-type]
 
@@ -93,3 +94,4 @@ def test_short_memories_other_lists_and_arrays_are_left_alone() -> None:
     assert not found(memory(filled=10_000), code="MEM111")
     assert not found(memory(path="callback.returns", type="list"), code="MEM111")
     assert not found(memory(kind="array", type="numpy.ndarray"), code="MEM111")
+    assert not found(memory(path="console._buffer", type="list", has_transitions=False), code="MEM111")
