@@ -36,6 +36,7 @@ class Holding:
     note: str = ""
     graphs: int = 0
     graph_bytes: int = 0
+    graph_more: bool = False  # it is longer than what was looked at: the sizes are the least
     added_at: str = ""
     file: str = ""
     has_transitions: bool | None = None  # whether the elements of a long container are steps of an environment

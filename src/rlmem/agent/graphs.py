@@ -26,6 +26,7 @@ class Graphs:
 
     def __init__(self, walk):
         self.walk, self.kept, self.types = walk, {}, {}
+        self.unfinished, self.looked = False, 0  # of the owner that was looked at last
         self.seen = {}  # operations and the first kept one that led there; held, so that no number is given again
 
     def keep(self, node, item, scale):
@@ -50,6 +51,10 @@ class Graphs:
                 owner = node.child(".grad_fn")
                 owner.kind, owner.type = "objects", "torch.autograd"
             yield from self._look_at(owner, kept)
+            if self.unfinished and node.kind != "container":
+                # The hidden state of a recurrent network that nobody detaches reaches back to the beginning of the run.
+                owner.graph_more, owner.graphs = True, 1
+                owner.note = "an autograd graph of more than {:,} operations".format(self.looked // 100 * 100)
 
     def forget(self):
         """Let all operations go."""
@@ -59,11 +64,13 @@ class Graphs:
     def _look_at(self, node, kept):
         """The graphs of one owner, or a sample of them; what graphs have in common counts once."""
         ram, vram, count, looked, apart = node.nbytes, node.vram, 0, 0, True
+        self.unfinished = False
         for index in picks(len(kept), MOST_TENSORS):
             if count > MOST_OPERATIONS or self.walk.is_ended() or self.walk.careful:
                 break
             new, met = yield from self._below(node, kept[index][0], MOST_OPERATIONS - count)
             count, looked, apart = count + new, looked + 1, apart and not met
+        self.looked = count
         ram, vram, own = node.nbytes - ram, node.vram - vram, count * OPERATION
         whole = sum(scale for _, scale in kept)
         # The others are like these; graphs that run into each other are parts of one.
@@ -100,6 +107,7 @@ class Graphs:
                 self.walk.push(node, value, 1.0)
             if following is not None:
                 waiting += [below for below, _ in following.__get__(operation) if below is not None]
+        self.unfinished = self.unfinished or bool(waiting)
         return count, met
 
     def _attributes(self, kind):

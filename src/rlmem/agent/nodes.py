@@ -18,7 +18,7 @@ class Node:
 
     __slots__ = (
         "base", "beyond", "capacity", "chained", "children", "covered", "depth", "device", "estimated", "extents",
-        "filled", "folds", "graph_bytes", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "transitions", "type",
+        "filled", "folds", "graph_bytes", "graph_more", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "transitions", "type",
         "vram", "whole", "word",
     )  # fmt: skip
 
@@ -33,7 +33,7 @@ class Node:
         self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = self.graph_bytes = 0
         self.extents = []
         self.filled = self.capacity = self.transitions = self.base = None
-        self.estimated = self.folds = self.store = self.whole = False
+        self.graph_more = self.estimated = self.folds = self.store = self.whole = False
 
     def child(self, word):
         """The node one word further; the same one for the same word."""
@@ -175,6 +175,7 @@ def row(node, path=None):
         "estimated": node.estimated,
         "graphs": round(node.graphs),
         "graph_bytes": node.graph_bytes,
+        "graph_more": node.graph_more,
         "note": note,
     }
 

@@ -217,6 +217,7 @@ def _holdings(row: Mapping[str, Any], resident: int, file: str) -> Iterator[Hold
         "estimated": bool(row["estimated"]),
         "note": row["note"],
         "graphs": row.get("graphs", 0),
+        "graph_more": bool(row.get("graph_more")),
         "has_transitions": row.get("transitions"),
     }
     nbytes = row["nbytes"] + row["small"] + row["medium"]

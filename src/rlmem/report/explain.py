@@ -18,6 +18,7 @@ _SIZE: dict[str, Any] = {"type": ["integer", "null"]}
 _WORDS: dict[str, Any] = {"type": ["string", "null"]}
 _COUNT: dict[str, Any] = {"type": "integer"}
 _NUMBER: dict[str, Any] = {"type": "number"}
+_FLAG: dict[str, Any] = {"type": "boolean"}
 _TEXT: dict[str, Any] = {"type": "string"}
 _LIST: dict[str, Any] = {"type": "array", "items": {"type": "object"}}
 EXPLAIN_JSON_SCHEMA = described(
@@ -50,7 +51,7 @@ EXPLAIN_JSON_SCHEMA = described(
                                 **dict.fromkeys(("nbytes", "resident_bytes", "graphs", "graph_bytes"), _COUNT),
                                 **dict.fromkeys(("filled", "capacity", "run_rows"), _SIZE),
                                 **dict.fromkeys(("growth_bytes", "full_growth_bytes"), _SIZE),
-                                "estimated": {"type": "boolean"},
+                                **dict.fromkeys(("estimated", "graph_more"), _FLAG),
                             }
                         ),
                     },
@@ -204,12 +205,17 @@ def _verdict(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
 def _keeps(holding: Mapping[str, Any], process: Mapping[str, Any]) -> bool:
     """Whether graphs that a container without an end keeps are the first thing to be said."""
     is_endless = holding["kind"] == "container" and holding["capacity"] is None
-    return is_endless and holding["graph_bytes"] >= max(KEPT_BYTES, KEPT_SHARE * process["rss_bytes"])
+    return (is_endless or bool(holding.get("graph_more"))) and holding["graph_bytes"] >= max(
+        KEPT_BYTES, KEPT_SHARE * process["rss_bytes"]
+    )
 
 
 def _kept(holding: Mapping[str, Any]) -> str:
     """``losses keeps the autograd graphs of 100 tensors, 396 MiB: it grows with each one added (train.py:38: …)``."""
     graphs = format_size(holding["graph_bytes"])
+    if holding.get("graph_more"):
+        name = holding["path"].removesuffix(".grad_fn")
+        return f"{name} keeps {holding['note']}, {graphs} or more: what goes on from step to step needs .detach()"
     where = f" ({holding['added_at']})" if holding["added_at"] else ""
     text = f"{holding['path']} keeps the autograd graphs of {format_count(holding['graphs'])} tensors, {graphs}"
     return f"{text}: it grows with each one added{where}"

@@ -41,7 +41,7 @@ def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
         if kept is None or kept < max(WORTH_BYTES, WORTH_SHARE * process.rss_bytes):
             continue
         done = process.trimmed_bytes is not None
-        if not done and _graphs(process) >= GRAPHS_SHARE * kept:
+        if not done and (_graphs(process) >= GRAPHS_SHARE * kept or _is_part_of_a_graph(process)):
             continue  # what is free lies between graphs that are kept: it comes back when they go
         title = (
             f"malloc_trim gave back {format_size(kept)} that the program had freed before"
@@ -67,3 +67,8 @@ def _free(process: Explanation) -> int | None:
         return None
     resident = sum(portion.resident_bytes for portion in process.portions if portion.name in _HEAPS)
     return min(process.free_heap_bytes, resident)
+
+
+def _is_part_of_a_graph(process: Explanation) -> bool:
+    """Whether a graph was too long to be looked at to its end: what is in the heap without an owner may be the rest of it."""
+    return any(holding.graph_more for holding in process.holdings)

@@ -312,6 +312,17 @@ def check_live(rule: Rule, tree: TreeExplanation) -> Iterator[Finding]:
     """Fires for a container without a bound that holds many tensors with a graph, or large graphs."""
     for process in tree.processes:
         for holding in process.holdings:
+            if holding.graph_more and holding.graph_bytes >= SOME_BYTES:
+                name = holding.path.removesuffix(".grad_fn")
+                yield rule.finding(
+                    f"{name} keeps {holding.note}: {format_size(holding.graph_bytes)} or more",
+                    severity="warning",
+                    location=f"{process.pid}: {holding.path}",
+                    remedy="detach what goes on from step to step, such as the hidden state of a recurrent network: "
+                    "hidden = tuple(part.detach() for part in hidden)",
+                    costs_bytes=holding.resident_bytes,
+                )
+                continue
             if not holding.keeps_graphs or (holding.graphs < SOME and holding.graph_bytes < SOME_BYTES):
                 continue
             is_large = holding.graphs >= MANY or holding.graph_bytes >= MANY_BYTES

@@ -109,3 +109,18 @@ def test_no_hook_of_the_program_is_called() -> None:
 def test_a_walk_in_another_thread_leaves_graphs_alone() -> None:
     walk = Walk(seconds=30, careful=True).run([("losses", [loss() for _ in range(100)])])
     assert not any(row["graphs"] for row in walk.rows())
+
+
+def test_a_hidden_state_that_is_never_detached_is_named_with_what_was_looked_at_of_its_graph() -> None:
+    cell = torch.nn.RNNCell(4, 512)
+    hidden, one = torch.zeros(16, 512), torch.zeros(16, 512)
+    for _ in range(1500):
+        hidden = cell(torch.ones(16, 4), hidden)
+    one = cell(torch.ones(16, 4), one)
+    found = rows(hidden=hidden, one=one)
+    row = found["hidden.grad_fn"]
+    assert row["graph_more"]
+    assert "more than 4,0" in row["note"]
+    assert row["estimated"]
+    assert row["graph_bytes"] > 16 * MIB
+    assert not any(other["graph_more"] for path, other in found.items() if path != "hidden.grad_fn")
