@@ -434,3 +434,11 @@ def test_an_error_brought_from_a_worker_is_told_at_the_workers_own_line() -> Non
         "no memory (RuntimeError) when it asked for 50.0 MiB at /home/me/train.py:7 (numpy/_core/numeric.py:232) in worker 5: "
         "RLIMIT_AS of 1.00 GiB"
     )
+
+
+def test_elements_of_a_list_that_were_seen_once_are_one_owner_and_no_endless_one() -> None:
+    rows = tuple(held(f"worker 7: keep[{n}]", 50 * MIB, kind="array") for n in range(3))
+    moments = [moment(200 * MIB, 1.0), moment(400 * MIB, 4.0, holdings=(held("x", MIB, kind="array"), *rows))]
+    (first, *_) = what_grew(moments)[1]
+    assert (first.name, first.nbytes) == ("worker 7: keep", 150 * MIB)
+    assert fitting_changes(moments, 300 * MIB) == ()

@@ -346,7 +346,11 @@ def why_section(found: Mapping[str, Any]) -> Section:
     items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found["changes"])
     items += (Item(lead="what to do", text=found["todo"], tone="plain"),) if found.get("todo") else ()
     items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in found.get("advice", ()))
-    lines = () if found["changes"] else ("No change is known that would have fit: its owners were not recorded.",)
+    lines = (
+        ()
+        if found["changes"] or found.get("todo")
+        else ("No change is known that would have fit: its owners were not recorded.",)
+    )
     return Section(title="Why it died, and what would have fit", lines=lines, tables=tables, items=items)
 
 

@@ -7,6 +7,8 @@ That belongs to what keeps the tensors, which is an estimate then.
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -15,13 +17,15 @@ from rlmem.holdings import Holding
 from rlmem.moments import Moment
 from rlmem.units import format_size
 from rlmem.watch.growth import pairwise_slopes
-from rlmem.watch.owners import keeps_graphs, looks, name_holdings
+from rlmem.watch.owners import add_up, keeps_graphs, looks, name_holdings
+
+_ELEMENT = re.compile(r"(.+)\[\d+\]")
 
 
 def read_holders(moments: Sequence[Moment]) -> dict[float, tuple[Holding, ...]]:
     """The owners, largest first, by the time of each look."""
     asked = looks(moments)
-    named = name_holdings(asked)
+    named = _joined(name_holdings(asked))
     found = _graph_bytes(asked, named)
     return {
         moment.at_s: tuple(sorted(_holders(each, moment, found), key=lambda held: -held.resident_bytes))
@@ -33,6 +37,30 @@ def sized(holding: Holding) -> str:
     """``losses 1.34 GiB``; ``about`` for an estimate."""
     about = "about " if holding.estimated else ""
     return f"{holding.path} {about}{format_size(holding.resident_bytes)}"
+
+
+def _joined(named: Sequence[Mapping[str, Holding]]) -> list[dict[str, Holding]]:
+    """The same with the elements of a list as one holder, also where they were seen once and none came or went."""
+    lists = [
+        Counter(
+            match[1] for held in each.values() if held.capacity is None and (match := _ELEMENT.fullmatch(held.path))
+        )
+        for each in named
+    ]
+    several = {name for counts in lists for name, count in counts.items() if count > 1}
+    joined = []
+    for each in named:
+        rows: dict[str, list[Holding]] = {}
+        for name, held in each.items():
+            match = _ELEMENT.fullmatch(name) if held.capacity is None else None
+            rows.setdefault(match[1] if match and match[1] in several else name, []).append(held)
+        joined.append({name: _one(name, parts) for name, parts in rows.items()})
+    return joined
+
+
+def _one(name: str, parts: Sequence[Holding]) -> Holding:
+    """One holder; nothing says that a list of so many elements will have more, or has no end."""
+    return parts[0] if parts[0].path == name else replace(add_up(name, parts), filled=None, capacity=None)
 
 
 def _holders(named: Mapping[str, Holding], moment: Moment, found: tuple[str, float] | None) -> list[Holding]:
