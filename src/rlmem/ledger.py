@@ -17,8 +17,10 @@ DEVICES = ("ram", "vram")
 #: assumed: given by the user or guessed, and said so.
 BASES = ("exact", "derived", "measured", "assumed")
 #: reserved: allocated, no page touched yet, costs nothing now; filling: becomes resident during this phase and is
-#: counted at its full size; resident: there.
-RESIDENCIES = ("reserved", "filling", "resident")
+#: counted at its full size; resident: there; reclaimable: pages of a file, which the kernel takes back when it needs them.
+RESIDENCIES = ("reserved", "filling", "resident", "reclaimable")
+#: Those that are no part of a peak.
+NOT_COUNTED = ("reserved", "reclaimable")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,8 +52,8 @@ class Entry:
 
     @property
     def counts(self) -> bool:
-        """Whether the entry takes memory in its phase (a reserved one does not, yet)."""
-        return self.residency != "reserved"
+        """Whether the entry takes memory in its phase that nobody else can have."""
+        return self.residency not in NOT_COUNTED
 
     @property
     def group(self) -> str:

@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from . import lazy, naming, proc, worker
+from . import lazy, mapped, naming, proc, worker
 from .arrays import Arrays, dynamo_knows
 from .containers import Containers
 from .imports import After
@@ -45,7 +45,7 @@ def main(path):
         SB3(state, arrays, loop).watch(module)
 
     after.add("stable_baselines3.common.base_class", sb3)
-    state.closers += [containers.size, lambda: naming.name(state)]
+    state.closers += [containers.size, lambda: state.facts.update(files=mapped.describe()), lambda: naming.name(state)]
     state.closers += [lambda: versions(state), lambda: vram(state), lambda: compact_stores(state)]
     if job.get("folder"):
         journal = Journal(job["folder"], keep=[job["scratch"]] if job.get("scratch") else ())

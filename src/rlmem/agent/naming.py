@@ -1,4 +1,4 @@
-"""The paths of big arrays and containers, found by the walk that ``rlmem explain`` names them with."""
+"""The paths of big arrays, mapped files and containers, found by the walk that ``rlmem explain`` names them with."""
 
 import threading
 
@@ -12,9 +12,9 @@ SECONDS, MOST_OBJECTS = 5.0, 2_000_000
 class Naming(Walk):
     """A walk that remembers where it met some arrays, by address, and some containers, by identity."""
 
-    def __init__(self, addresses, containers):
+    def __init__(self, addresses, containers, files=()):
         super().__init__(seconds=SECONDS, most=MOST_OBJECTS, careful=True)
-        self.wanted, self.ids = set(addresses), set(containers)
+        self.wanted, self.ids, self.files = set(addresses), set(containers), list(files)
         self.nodes = {}
 
     def push(self, node, item, scale, *room):
@@ -27,6 +27,9 @@ class Naming(Walk):
         """The same of an array, whose memory goes to the first path."""
         if address in self.wanted:
             self.nodes.setdefault(address, node)
+        for begin, end in self.files:
+            if kind in ("array", "tensor") and begin <= address < end:
+                self.nodes.setdefault(begin, node)
         super().add(node, kind, item, address, nbytes, scale)
 
     def path(self, key):
@@ -36,14 +39,18 @@ class Naming(Walk):
 
 
 def name(state):
-    """Add ``path`` to the rows of big arrays and of containers."""
-    arrays = state.facts.get("arrays", ())
+    """Add ``path`` to the rows of big arrays, mapped files and containers."""
+    arrays, files = state.facts.get("arrays", ()), state.facts.get("files", ())
     containers = [*state.facts.get("containers", ()), *(state.facts.get("levels") or {}).get("containers", ())]
-    walk = Naming((row["address"] for row in arrays), (row["id"] for row in containers))
+    walk = Naming(
+        (row["address"] for row in arrays),
+        (row["id"] for row in containers),
+        ((row["address"], row["end"]) for row in files),
+    )
     is_main = threading.current_thread() is threading.main_thread()
     with collector.HeldOff():
         walk.run(own_thread=None if is_main else threading.get_ident())
-    for row in arrays:
+    for row in (*arrays, *files):
         row["path"] = walk.path(row["address"])
     for row in containers:
         row["path"] = walk.path(row["id"])

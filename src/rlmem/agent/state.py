@@ -5,7 +5,7 @@ import sys
 import threading
 import time
 
-from . import proc
+from . import mapped, proc
 
 #: Frames of these are not the user's.
 OWN = os.path.dirname(os.path.abspath(__file__))
@@ -55,14 +55,26 @@ class State:
                 file.write(text)
 
     def reading(self):
-        """The process tree now: bytes in all (shared pages once), this process's own, and each other process's."""
+        """The process tree now: bytes in all (shared pages once), this process's own, and each other process's.
+
+        Without the pages of mapped files, which the kernel can take back; ``files`` says how many these are.
+        """
         total, processes = proc.tree_parts(proc.tree(self.pid))
+        mapped_files = mapped.held(processes)
+        files = max(
+            sum(row["share"] for row in mapped_files.values()),
+            max((row["resident"] for row in mapped_files.values()), default=0),
+        )
         own = processes.pop(self.pid, {})
         others = []
         for pid, parts in processes.items():
             private = parts.get("Private_Clean", 0) + parts.get("Private_Dirty", 0)
-            others.append({"pid": pid, "role": role(pid, self.pid), "bytes": parts.get("Pss", 0), "private": private})
-        return {"tree": total, "rss": own.get("Rss", 0), "others": others}
+            less = mapped_files.get(pid, {"share": 0, "private": 0})
+            row = {"pid": pid, "role": role(pid, self.pid)}
+            row["bytes"] = max(0, parts.get("Pss", 0) - less["share"])
+            row["private"] = max(0, private - less["private"])
+            others.append(row)
+        return {"tree": max(0, total - files), "rss": own.get("Rss", 0), "others": others, "files": files}
 
     def phase(self, name, reset=True):
         """Close a phase: what is there now, and the most there was since the last one closed."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlmem.fields import FIELDS
+from rlmem.ledger import NOT_COUNTED
 from rlmem.plan import Plan
 from rlmem.report.document import plan_document
 from rlmem.report.view import Column, Section, Table, View
@@ -78,7 +79,7 @@ def _device(left: Mapping[str, Any], right: Mapping[str, Any], device: str) -> d
 def _components(document: Mapping[str, Any], device: str, phase: str) -> dict[str, int]:
     totals: dict[str, int] = {}
     for entry in document["entries"]:
-        if (entry["device"], entry["phase"]) == (device, phase) and entry["residency"] != "reserved":
+        if (entry["device"], entry["phase"]) == (device, phase) and entry["residency"] not in NOT_COUNTED:
             totals[entry["component"]] = totals.get(entry["component"], 0) + entry["nbytes"]
     return totals
 

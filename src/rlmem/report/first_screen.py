@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.ledger import NOT_COUNTED
 from rlmem.report.view import (
     DOES_NOT_FIT,
     Column,
@@ -86,7 +87,7 @@ def _owner_tables(document: Mapping[str, Any]) -> Iterator[Table]:
     for top in tops:
         sizes: dict[str, int] = {}
         for entry in document["entries"]:
-            if (entry["device"], entry["phase"]) == (top.device, top.phase) and entry["residency"] != "reserved":
+            if (entry["device"], entry["phase"]) == (top.device, top.phase) and entry["residency"] not in NOT_COUNTED:
                 sizes[entry["component"]] = sizes.get(entry["component"], 0) + entry["nbytes"]
         ordered = sorted(((name, size) for name, size in sizes.items() if size), key=lambda pair: -pair[1])
         total = sum(sizes.values())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.ledger import matches
+from rlmem.ledger import NOT_COUNTED, matches
 from rlmem.report.outlook import at_step, growth
 from rlmem.report.view import Column, Section, Table
 from rlmem.trace.advice import STANDING
@@ -124,7 +124,7 @@ def _standing(plan: Mapping[str, Any], owners: Sequence[Mapping[str, Any]]) -> t
     counted = [
         entry
         for entry in plan["entries"]
-        if (entry["device"], entry["phase"]) == ("ram", "collect") and entry["residency"] != "reserved"
+        if (entry["device"], entry["phase"]) == ("ram", "collect") and entry["residency"] not in NOT_COUNTED
     ]
     rows = []
     for group, word in STANDING.items():

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rlmem.ledger import PHASES, Leak, Peak, matches
+from rlmem.ledger import NOT_COUNTED, PHASES, Leak, Peak, matches
 from rlmem.plan import judge, sentence, short_run, unknown_sentence
 from rlmem.units import format_range, format_size
 
@@ -177,7 +177,9 @@ def beyond(document: Mapping[str, Any], device: str) -> int:
 def spread(document: Mapping[str, Any], device: str, phase: str) -> str:
     """Where the range of a phase comes from: the entries that are the least certain."""
     held = [
-        e for e in document["entries"] if (e["device"], e["phase"]) == (device, phase) and e["residency"] != "reserved"
+        e
+        for e in document["entries"]
+        if (e["device"], e["phase"]) == (device, phase) and e["residency"] not in NOT_COUNTED
     ]
     wide = sorted(held, key=lambda e: e["low_bytes"] - e["high_bytes"])[:3]
     parts = [
@@ -196,10 +198,13 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
     top = next(phase for phase in phases if peaks[phase]["is_peak"])
     cells: dict[str, dict[str, int]] = {}
     waiting: dict[tuple[str, str], int] = {}
+    files: dict[str, int] = {}
     for entry in entries:
         name = entry["component"]
         if entry["residency"] == "reserved":
             waiting[name, entry["phase"]] = waiting.get((name, entry["phase"]), 0) + entry["nbytes"]
+        elif entry["residency"] == "reclaimable":
+            files[name] = entry["nbytes"]
         else:
             row = cells.setdefault(name, {})
             row[entry["phase"]] = row.get(entry["phase"], 0) + entry["nbytes"]
@@ -226,6 +231,10 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
         notes.append(
             f"torch's allocator may keep {format_size(cached)} more; nvidia-smi counts it, torch gives it back before it fails"
         )
+    notes += [
+        f"{name}, {format_size(size)}: pages of a file, which the kernel takes back when it needs them"
+        for name, size in files.items()
+    ]
     notes.append(spread(document, device, top))
     note = "\n".join(text for text in notes if text)
     return Table(title=device.upper(), columns=columns, rows=tuple(rows), footers=2, note=note)
@@ -250,7 +259,7 @@ def process_table(document: Mapping[str, Any]) -> Table | None:
     tops = {(p["device"], p["phase"]) for p in document["peaks"] if p["is_peak"]}
     totals: dict[tuple[str, str], int] = {}
     for entry in document["entries"]:
-        if (entry["device"], entry["phase"]) in tops and entry["residency"] != "reserved":
+        if (entry["device"], entry["phase"]) in tops and entry["residency"] not in NOT_COUNTED:
             key = (entry["process"], entry["device"])
             totals[key] = totals.get(key, 0) + entry["nbytes"]
     names = tuple(dict.fromkeys(process for process, _ in totals))
@@ -326,8 +335,8 @@ def why_sections(found: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
     for entry in found:
         key = (entry["component"], entry["device"])
         held = best.get(key)
-        if held is None or (entry["residency"] != "reserved", entry["nbytes"]) > (
-            held["residency"] != "reserved",
+        if held is None or (entry["residency"] not in NOT_COUNTED, entry["nbytes"]) > (
+            held["residency"] not in NOT_COUNTED,
             held["nbytes"],
         ):
             best[key] = entry

@@ -152,6 +152,11 @@ class TracedLedger:
                 named.append(_entry(array.component, name, later, array.basis, residency="reserved"))
         if phase != "import":
             named += self._learner(name)
+            named += [
+                _entry(f"files.{file_name(row)}", name, _file(row), "exact", residency="reclaimable")
+                for row in self.facts.get("files", ())
+                if not row["in_ram"]
+            ]
         components = {array.component for array in arrays}
         taken = sum(entry.nbytes for entry in named if entry.counts and entry.component not in components)
         imports = min(self._import_bytes(), max(0, main - held - taken))
@@ -261,8 +266,11 @@ class TracedLedger:
         containers = list(self._containers())
         for row, _ in containers:
             seen.update(row.get("arrays", ()))
+        files = [row for row in self.facts.get("files", ()) if row["in_ram"]]
+        for row in files:
+            yield Held(f"arrays.{file_name(row)}", _file(row), row["resident"])
         for row in self.facts.get("arrays", ()):
-            if row["address"] in seen:
+            if row["address"] in seen or any(file["address"] <= row["address"] < file["end"] for file in files):
                 continue
             yield self._named(row, "arrays")
         for row, length in containers:
@@ -319,6 +327,17 @@ def _container(row: Mapping[str, Any], length: int) -> Held:
     amount = Quantity.of(length, "elements at the end of the run", now) * each if length < row["capacity"] else room
     name = row.get("path") or row.get("name") or row["kind"]
     return Held(f"containers.{name}", amount, nbytes * row["length"], basis="derived", room=room)
+
+
+def file_name(row: Mapping[str, Any]) -> str:
+    """A mapped file by the path of the array over it, else by its own name."""
+    return str(row.get("path") or row["file"].removesuffix(" (deleted)").rsplit("/", 1)[-1])
+
+
+def _file(row: Mapping[str, Any]) -> Quantity:
+    return Quantity.of(
+        row["nbytes"], "mapped bytes", f"the file {row['file']}, {row['resident']:,} B of it resident now"
+    )
 
 
 def is_partly_written(row: Mapping[str, Any]) -> bool:

@@ -21,7 +21,7 @@ from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend, stretch
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak
-from rlmem.trace.ledger import TracedLedger, is_partly_written
+from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments, said_at_exit
 from rlmem.units import format_size
@@ -200,7 +200,7 @@ def _learn_notes(run: DryRun, spec: RunSpec) -> tuple[str, ...]:
             f"learn() asks for {total:,} steps and the replay buffer has room for {size:,}: it may be called again, so the "
             "peak shown is that of a full buffer"
         )
-    return (*notes, *facts["notes"])
+    return (*notes, *_mapped_files(run), *facts["notes"])
 
 
 def _loop_notes(run: DryRun) -> tuple[str, ...]:
@@ -224,7 +224,17 @@ def _loop_notes(run: DryRun) -> tuple[str, ...]:
             "was seen and what its arrays reserve, and an update may need more (a smaller learning-starts, or a longer "
             "--timeout, lets it come to one)"
         )
-    return (first, *_partly_written(run), *run.facts["notes"])
+    return (first, *_partly_written(run), *_mapped_files(run), *run.facts["notes"])
+
+
+def _mapped_files(run: DryRun) -> tuple[str, ...]:
+    """That pages of files are no part of the peak."""
+    return tuple(
+        f"{file_name(row)} is {format_size(row['nbytes'])} of the file {row['file']}: the kernel takes its pages "
+        "back when memory is short, so they are not part of the peak"
+        for row in run.facts.get("files", ())
+        if not row["in_ram"]
+    )
 
 
 def _partly_written(run: DryRun) -> tuple[str, ...]:

@@ -148,6 +148,10 @@ def _point(values: Mapping[str, int | str], run: DryRun, foreseen: Foreseen, opt
         note = "buffers filled with the run's own first transitions"
     elif run.met == "loop":
         note = "big arrays made resident; what grows object by object is as far as the loop got"
+    files = max((int(row.get("files", 0)) for row in facts["phases"].values()), default=0)
+    if files and status == "ok":
+        more = f"{format_size(files)} of the peak are pages of mapped files, which the kernel can take back"
+        note = f"{note}; {more}" if note else more
     return Point(
         values=values,
         status=status,

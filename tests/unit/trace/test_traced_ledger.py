@@ -193,6 +193,18 @@ def test_a_rollout_that_stopped_short_is_shown_at_its_real_size() -> None:
     assert {e.component: e.nbytes for e in found.only(component="extended").entries} == {"extended.copies": 15 * MB}
 
 
+def test_a_file_on_a_disk_is_shown_and_not_counted() -> None:
+    disk = {"file": "/data/frames.dat", "address": 0, "end": 500 * MB, "nbytes": 500 * MB, "resident": 20 * MB}
+    found = TracedLedger(sac(files=[{**disk, "in_ram": False, "path": "store"}])).ledger().only(phase="update")
+    (row,) = found.only(component="files.store").entries
+    assert (row.nbytes, row.residency, row.counts) == (500 * MB, "reclaimable", False)
+    assert found.nbytes == (400 + 90) * MB
+    # One in memory fills like any array, and a tensor that lies in it is the same memory.
+    tensor = {**array("", 500, 0, 64), "made_by": "torch.zeros", "where": "/x/train.py:5"}
+    held = sac(files=[{**disk, "in_ram": True, "path": "store"}], arrays=[tensor])
+    assert total(held, "update") == (400 + 90 + 480) * MB
+
+
 def test_what_a_model_holds_is_not_counted_under_another_name() -> None:
     resized = {**array("", 30, 30, 9), "made_by": "numpy.zeros", "where": "/x/buffers.py:749"}
     facts = sac(arrays=[resized])

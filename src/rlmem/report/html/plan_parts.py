@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rlmem.ledger import PHASES
+from rlmem.ledger import NOT_COUNTED, PHASES
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, gauge, legend
 from rlmem.report.html.markup import Child, element
@@ -77,7 +77,9 @@ def _held(plan: Mapping[str, Any], device: str, phase: str) -> list[Mapping[str,
     held = [
         entry
         for entry in plan["entries"]
-        if (entry["device"], entry["phase"]) == (device, phase) and entry["residency"] != "reserved" and entry["nbytes"]
+        if (entry["device"], entry["phase"]) == (device, phase)
+        and entry["residency"] not in NOT_COUNTED
+        and entry["nbytes"]
     ]
     return sorted(held, key=lambda entry: -entry["nbytes"])
 
@@ -154,7 +156,7 @@ def _phase_chart(plan: Mapping[str, Any], device: str) -> list[Child]:
     order = [phase for phase in PHASES if phase in peaks]
     totals = {group: [0] * len(order) for group in (*GROUPS, "other")}
     for entry in plan["entries"]:
-        if entry["device"] == device and entry["residency"] != "reserved" and entry["phase"] in peaks:
+        if entry["device"] == device and entry["residency"] not in NOT_COUNTED and entry["phase"] in peaks:
             group = look(entry["component"]).removeprefix("of-")
             totals[group][order.index(entry["phase"])] += entry["nbytes"]
     base = [0] * len(order)
