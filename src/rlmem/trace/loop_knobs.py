@@ -58,7 +58,8 @@ def knobs_of(script: Script, target: Target, facts: Mapping[str, Any], *, skippe
 
 def _followed(counts: Counts, facts: Mapping[str, Any]) -> Iterator[tuple[Count, int]]:
     arrays = [row for row in (*facts.get("arrays", ()), *facts.get("worker_arrays", ())) if row.get("where")]
-    containers = [row for row in facts.get("containers", ()) if row.get("capacity")]
+    filling = (*facts.get("containers", ()), *(facts.get("levels") or {}).get("containers", ()))
+    containers = {(row["kind"], row["capacity"]): row for row in filling if row.get("capacity")}.values()
     whole = sum(row["nbytes"] for row in arrays) + sum(row["capacity"] * row["bytes_each"] for row in containers)
     for row in arrays:
         path, _, line = row["where"].rpartition(":")

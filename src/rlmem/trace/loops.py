@@ -143,13 +143,14 @@ class Loop:
             remedy = _BY_NAME[knob.field.replace("_", "-")]
             wanted = Change(values={knob.field: 1}, how="")
             needed = over(state.plan) if state is not None else 0
-            if knob.count.inline or not self._allows(remedy, wanted) or (knob.nbytes and knob.nbytes <= needed):
+            least = over(state.plan, expected=True) if state is not None else 0
+            if knob.count.inline or not self._allows(remedy, wanted) or (knob.nbytes and knob.nbytes <= least):
                 continue
             now = knob.count.value
             line = Line(partial(self._at, knob, draft), now)
             if state is not None:
                 line.seen[now] = state.plan
-                if knob.nbytes and not draft.edits:
+                if knob.nbytes > needed and not draft.edits:
                     line.first = rounded_down(round(now * (1 - needed / knob.nbytes) * UNDER))
             value = line.largest()
             if value is not None:
