@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Callable
@@ -184,8 +185,8 @@ def _rendered(session: Session, wanted: str, output: Path | None) -> str:
     if wanted == "statistics":
         return statistics_text(document)
     if wanted == "text":
-        terminal = output is None and sys.stdout.isatty()
-        return render_text(document, terminal=terminal, coloured=terminal and not os.environ.get("NO_COLOR"))
+        width = shutil.get_terminal_size().columns if output is None and sys.stdout.isatty() else None
+        return render_text(document, width=width, coloured=width is not None and not os.environ.get("NO_COLOR"))
     return RENDERERS[wanted](document)
 
 

@@ -22,6 +22,7 @@ from rlmem.report.view import (
     breakdown,
     finding_items,
     process_table,
+    setting_text,
     verdict_lines,
 )
 from rlmem.rules.knobs import main_knob
@@ -127,7 +128,7 @@ def _run_section(plan: Mapping[str, Any]) -> Section:
     target, machine = plan["target"], plan["machine"]
     flat = _flat(target["spec"])
     rows = tuple(
-        (path, _short(value), target["origins"].get(path, ""))
+        (path, setting_text(value), target["origins"].get(path, ""))
         for path, value in flat.items()
         if path not in _LONG and path != "name"
     )
@@ -144,12 +145,6 @@ def _flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         nested = isinstance(value, Mapping) and path in _GROUPS
         out |= _flat(value, f"{path}.") if nested else {path: value}
     return out
-
-
-def _short(value: Any) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _units_section(document: Mapping[str, Any]) -> Section:

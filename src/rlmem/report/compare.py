@@ -9,12 +9,10 @@ from rlmem.fields import FIELDS
 from rlmem.ledger import NOT_COUNTED
 from rlmem.plan import Plan
 from rlmem.report.document import plan_document
-from rlmem.report.view import Column, Section, Table, View
+from rlmem.report.view import Column, Section, Table, View, setting_text
 from rlmem.units import format_size
 
 COMPARE_SCHEMA = "rlmem.compare/1"
-#: Longer values (spaces, layer lists) are cut in the table; the JSON has them whole.
-_LONGEST = 44
 
 
 def compare_document(plans: Sequence[Plan], labels: Sequence[str]) -> dict[str, Any]:
@@ -90,7 +88,9 @@ def compare_view(document: dict[str, Any]) -> View:
     lines = tuple(f"{side['label']}: {text}" for side in sides for text in side["summary"])
     tables = []
     if document["settings"]:
-        rows = tuple((row["path"], _text(row["left"]), _text(row["right"])) for row in document["settings"])
+        rows = tuple(
+            (row["path"], setting_text(row["left"]), setting_text(row["right"])) for row in document["settings"]
+        )
         columns = (Column(title="setting", right=False), Column(title="left"), Column(title="right"))
         tables.append(Table(title="Settings that differ", columns=columns, rows=rows))
     tables += [_table(device) for device in document["devices"]]
@@ -101,13 +101,6 @@ def compare_view(document: dict[str, Any]) -> View:
         sections=(Section(title="Side by side", lines=lines, tables=tuple(tables)),),
         notes=("Each side at its own peak. GiB is 2³⁰ bytes.",),
     )
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "–"
-    text = f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
-    return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def _table(device: dict[str, Any]) -> Table:

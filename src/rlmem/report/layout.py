@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.cells import cell_len, chop_cells
@@ -12,8 +12,9 @@ from rlmem.report.view import Column, Table
 
 #: Blanks between two columns.
 GAP = 2
-#: Cells that text may be wrapped to before another column is dropped for it.
+#: Cells that text and names may be wrapped to before a column that has a rank is dropped for them, and before any other is.
 LEAST_TEXT, LEAST_NAME = 22, 26
+TIGHT_TEXT, TIGHT_NAME = 14, 18
 #: A number is not parted from its unit: ``7.45 GiB``, ``12 %``, ``7.7 k/min``, ``2 min``.
 _GLUED = re.compile(r"(?<=\d) (?=(?:[KMGTPE]i?B|kB|B|%|[kM]|ms|s|min|h|d)(?:[^\w]|$))")
 #: Joins words that belong together; drawn as a blank.
@@ -38,12 +39,21 @@ def lay_out(table: Table, width: int) -> Layout:
     """The table within a width.
 
     The first column stays, then those that are strong, then by ``Column.rank``, and of equal ones the left one. Numbers
-    are never wrapped, unless the width does not hold a single one.
+    are never wrapped, unless the width does not hold a single one. Text is wrapped to little before a column without a rank
+    is dropped.
     """
     shown = [index for index, _ in enumerate(table.columns)]
-    while len(shown) > 1 and sum(_least(table, index) for index in shown) + GAP * (len(shown) - 1) > width:
+    least = {index: _least(table, index, LEAST_NAME, LEAST_TEXT) for index in shown}
+    tight = {index: _least(table, index, TIGHT_NAME, TIGHT_TEXT) for index in shown}
+    ranked = [index for index in shown if index and table.columns[index].rank]
+    while ranked and _together(least, shown) > width:
+        ranked.remove(dropped := max(ranked, key=lambda index: _dispensable(table, index)))
+        shown.remove(dropped)
+    if _together(least, shown) > width:
+        least = tight
+    while len(shown) > 1 and _together(least, shown) > width:
         shown.remove(max(shown, key=lambda index: _dispensable(table, index)))
-    widths = _widths(table, shown, width)
+    widths = _widths(table, {index: least[index] for index in shown}, width)
     return Layout(
         shown=tuple(shown),
         columns=tuple(table.columns[index] for index in shown),
@@ -56,9 +66,7 @@ def lay_out(table: Table, width: int) -> Layout:
             for row in table.rows
         ),
         left_out=tuple(
-            column.title
-            for index, column in enumerate(table.columns)
-            if index not in shown and (column.title or any(row[index] for row in table.rows))
+            column.title for index, column in enumerate(table.columns) if index not in shown and column.title
         ),
     )
 
@@ -111,11 +119,16 @@ def _word(text: str) -> int:
     return max((cell_len(word) for word in text.split()), default=0)
 
 
-def _least(table: Table, index: int) -> int:
+def _least(table: Table, index: int, name: int, text: int) -> int:
+    """The cells that a column needs, when names and text are wrapped to so many."""
     column, cells = table.columns[index], _cells(table, index)
     if not _is_number(table, index):
-        cells = min(cells, LEAST_TEXT if index else LEAST_NAME)
-    return max(1, cells, min(_word(column.title), LEAST_TEXT))
+        cells = min(cells, text if index else name)
+    return max(1, cells, min(_word(column.title), text))
+
+
+def _together(least: Mapping[int, int], shown: Sequence[int]) -> int:
+    return sum(least[index] for index in shown) + GAP * (len(shown) - 1)
 
 
 def _dispensable(table: Table, index: int) -> tuple[bool, bool, int, int]:
@@ -123,10 +136,10 @@ def _dispensable(table: Table, index: int) -> tuple[bool, bool, int, int]:
     return index > 0, not column.strong, column.rank, index
 
 
-def _widths(table: Table, shown: Sequence[int], width: int) -> tuple[int, ...]:
+def _widths(table: Table, least: Mapping[int, int], width: int) -> tuple[int, ...]:
     """Room for each column: what it needs, then names and headings on one line, then text, evenly."""
-    widths = {index: _least(table, index) for index in shown}
-    spare = width - GAP * (len(shown) - 1) - sum(widths.values())
+    shown, widths = list(least), dict(least)
+    spare = width - _together(least, shown)
     if spare < 0:  # a single column is left, or a single number is wider than the terminal
         return tuple(max(1, width) for _ in shown[:1])
     wanted = {index: max(_cells(table, index), cell_len(table.columns[index].title)) for index in shown}

@@ -11,6 +11,7 @@ from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found
 from rlmem.lint.names import printable
 from rlmem.report.contract import described
+from rlmem.report.layout import NO_BREAK, wrap
 from rlmem.units import format_size
 from rlmem.version import __version__
 
@@ -135,31 +136,45 @@ def _place(place: Place) -> dict[str, int | None]:
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1;36", "path": "1", "dim": "2"}
 
 
-def render_text(document: Mapping[str, Any], *, terminal: bool = False, coloured: bool = False) -> str:
-    """A line for each finding and one for what to do; in a terminal also the line of the script, and a caret."""
-    lines = [line for finding in document["findings"] for line in _lines(finding, terminal, coloured)]
-    return "\n".join((*lines, *summary(document))) + "\n"
+def render_text(document: Mapping[str, Any], *, width: int | None = None, coloured: bool = False) -> str:
+    """A line for each finding and one for what to do; in a terminal, of that width, also the line of the script and a caret."""
+    lines = [line for finding in document["findings"] for line in _lines(finding, width, coloured)]
+    return "\n".join((*lines, *(part for line in summary(document) for part in _wrapped(line, width)))) + "\n"
+
+
+def _wrapped(text: str, width: int | None, indent: int = 4) -> list[str]:
+    """A line, in a terminal in lines of whole words; outside one it stays a line, for grep and editors."""
+    if width is None:
+        return [text]
+    first, *more = wrap(text, width)
+    return [first, *(" " * indent + line for line in wrap(" ".join(more), width - indent) if more)]
 
 
 def _paint(text: str, style: str, coloured: bool) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if coloured else text
 
 
-def _lines(finding: Mapping[str, Any], terminal: bool, coloured: bool) -> Iterator[str]:
-    where = _paint(f"{location(finding)}:", "path", coloured)
-    code = _paint(finding["code"], finding["severity"], coloured)
-    size = cost(finding)
-    yield f"{where} {code} {_plain(finding['title'])}{f' [{size}]' if size else ''}"
-    if terminal and finding["source"].strip():
+def _lines(finding: Mapping[str, Any], width: int | None, coloured: bool) -> Iterator[str]:
+    where, code = f"{location(finding)}:", finding["code"]
+    size = cost(finding).replace(" ", NO_BREAK)
+    title = f"{_plain(finding['title'])}{f' [{size}]' if size else ''}"
+    first, *more = _wrapped(f"{where} {code} {title}", width)
+    lead = f"{where} {code}"
+    if first.startswith(lead):
+        painted = f"{_paint(where, 'path', coloured)} {_paint(code, finding['severity'], coloured)}"
+        first = painted + first.removeprefix(lead)
+    yield from (line.replace(NO_BREAK, " ") for line in (first, *more))
+    if width is not None and finding["source"].strip():
         source = finding["source"].expandtabs(1)
         indent = len(source) - len(source.lstrip())
         start = max(finding["column"] - 1 - indent, 0)
         one_line = finding["end_line"] == finding["line"]
-        width = max((finding["end_column"] if one_line else len(source) + 1) - finding["column"], 1)
+        marked = max((finding["end_column"] if one_line else len(source) + 1) - finding["column"], 1)
         yield f"    {_plain(source.strip())}"
-        yield f"    {' ' * start}{_paint('^' * width, finding['severity'], coloured)}"
+        yield f"    {' ' * start}{_paint('^' * marked, finding['severity'], coloured)}"
     if finding["remedy"]:
-        yield _paint(f"    → {_plain(finding['remedy'])}{_how(finding)}", "dim", coloured)
+        remedy = _wrapped(f"    → {_plain(finding['remedy'])}{_how(finding)}", width, indent=6)
+        yield from (_paint(line, "dim", coloured) for line in remedy)
 
 
 def _how(finding: Mapping[str, Any]) -> str:

@@ -356,3 +356,31 @@ def _why(entry: Mapping[str, Any]) -> Section:
     rows = tuple((origin["name"], f"{origin['value']:,}", origin["origin"]) for origin in entry["origin"])
     columns = (Column(title="value", right=False), Column(title=""), Column(title="where it comes from", right=False))
     return Section(title=entry["component"], lines=lines, tables=(Table(title="", columns=columns, rows=rows),))
+
+
+def setting_text(value: Any) -> str:
+    """A setting as a person writes it; spaces by their shape.
+
+    >>> setting_text({"type": "dict", "spaces": {"image": {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}}})
+    'image: 84×84×3 uint8'
+    >>> setting_text([256, 256]), setting_text(400_000), setting_text(True), setting_text(None), setting_text([])
+    ('256, 256', '400,000', 'yes', '–', 'none')
+    """
+    match value:
+        case None:
+            return "–"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+        case {"type": "box", "shape": [*shape], "dtype": dtype}:
+            return f"{'×'.join(map(str, shape)) or '1'} {dtype}"
+        case {"type": "dict", "spaces": spaces}:
+            return setting_text(spaces)
+        case {"type": kind, **rest}:
+            return f"{kind} {', '.join(map(setting_text, rest.values()))}".strip()
+        case Mapping():
+            return "; ".join(f"{name}: {setting_text(each)}" for name, each in value.items())
+        case list() | tuple():
+            return ", ".join(map(setting_text, value)) or "none"
+    return str(value)

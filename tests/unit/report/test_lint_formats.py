@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ElementTree
 from dataclasses import replace
 from typing import Any
@@ -250,12 +251,12 @@ def test_junit_is_xml_whose_counts_are_right(made: dict[str, Any]) -> None:
 
 
 def test_a_terminal_shows_the_line_with_a_caret_and_obeys_nothing_in_it() -> None:
-    text = render_text(FULL[0], terminal=True)
+    text = render_text(FULL[0], width=200)
     lines = text.splitlines()
     assert lines[0] == 'src/train.py:3:5: MEM101 100% of it, twice: <a> & "b"�next [saves 1.00 GiB]'
     assert lines[1:4] == ["    waste()�[31m", "    ^^^^^^^", "    → store it once (--fix)"]
     assert "\x1b" not in text
-    assert "\x1b[1;33mMEM101\x1b[0m" in render_text(FULL[0], terminal=True, coloured=True)
+    assert "\x1b[1;33mMEM101\x1b[0m" in render_text(FULL[0], width=200, coloured=True)
     assert "waste()" not in render_text(FULL[0])
 
 
@@ -278,3 +279,12 @@ def test_every_format_can_be_encoded_whatever_stands_in_names_and_lines(name: st
 def test_a_line_of_text_is_one_line_whatever_the_name_is() -> None:
     text = render_text(document(found("a\n\x1b[2Jb.py"), path="a\n\x1b[2Jb.py"))
     assert text.splitlines()[0].startswith("a\\n\\x1b[2Jb.py:3:5: MEM101 ")
+
+
+@pytest.mark.parametrize("width", [60, 80])
+def test_a_terminal_shows_whole_words(width: int) -> None:
+    text = render_text(FULL[0], width=width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert " ".join(text.split()) == " ".join(render_text(FULL[0], width=1000).split())
+    coloured = render_text(FULL[0], width=width, coloured=True)
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == text

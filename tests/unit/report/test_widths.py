@@ -115,7 +115,7 @@ def test_columns_are_left_out_by_rank_and_said() -> None:
         ["component", "import", "build", "update", "collect"],
         ["component", "build", "update", "collect"],
         ["component", "update", "collect"],
-        ["component", "update"],
+        ["component", "update", "collect"],
         ["component"],
     ]
     text = drawn(View(title="", verdict=(), sections=(Section(title="s", tables=(ranked,)),)), 60)
