@@ -80,27 +80,30 @@ def run(state, loop):
     target = state.job["target"]
     from .stops import Stop, describe
 
+    loop.finder.start()
     try:
         if target["kind"] == "factory":
             factory(state, target)
         else:
-            program(target)
+            state.variables = program(target)  # which hold arrays that are to be read
     except Stop as stop:
         state.leave(loop.met, stop.facts)
     except SystemExit as error:
         if state.forked:
             raise
         code = error.code if isinstance(error.code, int) else (0 if error.code is None else 1)
-        stop = None if loop.env_steps and not code else describe(error, "exited")
-        state.facts["ended"] = stop is None
+        stop = None if (loop.env_steps or loop.updates) and not code else describe(error, "exited")
+        loop.ended(well=stop is None)
         state.leave(loop.met or "end", stop)
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         if state.forked:
             raise
-        state.leave(loop.met, describe(error, "raised"))
-    state.facts["ended"] = True
+        stop = describe(error, "raised")
+        loop.ended(well=False)
+        state.leave(loop.met, stop)
+    loop.ended()
     state.leave(loop.met or "end", None)
 
 
@@ -111,11 +114,10 @@ def program(target):
     if target["kind"] == "script":
         sys.argv = [target["path"], *target["args"]]
         sys.path.insert(0, os.path.dirname(os.path.abspath(target["path"])))
-        runpy.run_path(target["path"], run_name="__main__")
-    else:
-        sys.argv = [target["name"], *target["args"]]
-        sys.path.insert(0, os.getcwd())
-        runpy.run_module(target["name"], run_name="__main__", alter_sys=True)
+        return runpy.run_path(target["path"], run_name="__main__")
+    sys.argv = [target["name"], *target["args"]]
+    sys.path.insert(0, os.getcwd())
+    return runpy.run_module(target["name"], run_name="__main__", alter_sys=True)
 
 
 def factory(state, target):

@@ -82,6 +82,8 @@ class Arrays:
     def written(self, row, resident):
         """Bytes the run will have written at its end, as far as its steps are known and it writes evenly; else ``None``."""
         steps, whole = self.state.facts.get("env_steps", 0), self.state.facts.get("steps")
+        if self.state.facts.get("ended") and not row["whole"]:
+            return resident  # the run is over, and writes no more
         if row["whole"] or not (steps and whole and resident) or lazy.way_at(row["address"]) == lazy.OVERLAPPING:
             return None
         looks = [

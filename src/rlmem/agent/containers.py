@@ -39,7 +39,9 @@ class Containers:
 
         for item in gc.get_objects():
             if type(item) is deque and item.maxlen and item.maxlen >= LEAST and len(item) >= 2:
-                rows.append({"capacity": item.maxlen, "length": len(item), "kind": "deque", "id": id(item)})
+                # A run that is over adds no more.
+                reached = len(item) if self.state.facts.get("ended") else item.maxlen
+                rows.append({"capacity": reached, "length": len(item), "kind": "deque", "id": id(item)})
                 self.bounded.append((rows[-1], item))
         self.state.facts["containers"] = rows
 

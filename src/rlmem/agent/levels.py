@@ -80,8 +80,9 @@ class Levels:
         if self.looks and self.looks[-1]["rounds"] == rounds:
             return
         began = time.monotonic()
-        self.looks.append({"rounds": rounds, "steps": steps, "arrays": self._filling(), "progress": progress()})
-        self._census()
+        with self.state.own():
+            self.looks.append({"rounds": rounds, "steps": steps, "arrays": self._filling(), "progress": progress()})
+            self._census()
         self.looked = time.monotonic()
         self.took += self.looked - began
 

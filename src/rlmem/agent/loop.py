@@ -10,8 +10,10 @@ import time
 
 from .arrays import touch
 from .horizon import Horizon
+from .learners import Learner, seen
 from .levels import Levels
 from .stepping import Stepping
+from .steps import Steps
 
 #: After the first full update: this many more, or this long, whichever comes first.
 CYCLES = 64
@@ -31,14 +33,20 @@ class Loop:
         self.env_steps = self.updates = self.cycles = self.since = 0
         self.first_update_s = None
         self.boundary = time.monotonic()
-        self.built = False
+        self.built, self.importing = False, True
+        self.learner = Learner(state.job["folder"])
+        self.stepping = Stepping(self.imported, self.env_stepped)
+        self.finder = Steps(state, self.environment_met, self.still_importing)
         self.horizon = Horizon()
         #: Set while a framework's own rehearsal runs: then nothing here ends the job.
         self.held = False
         state.closers[:0] = [self.steps_to_come, self.pending, self.close]
 
     def pending(self):
-        """Bytes of the parameters that optimizers will step, when none of them has yet."""
+        """Bytes of the parameters that optimizers will step, when none of them has yet, and of JAX's arrays."""
+        if "jax" in sys.modules:
+            arrays = getattr(sys.modules["jax"], "live_arrays", list)()
+            self.state.facts["jax_bytes"] = sum(array.nbytes for array in arrays)
         torch = sys.modules.get("torch")
         if self.updates or torch is None:
             return
@@ -65,12 +73,31 @@ class Loop:
 
     def watch_gym(self, module):
         """Be told of environments being made and stepped."""
-        Stepping(self.imported, self.env_stepped).watch(module)
+        self.stepping.watch(module)
 
     def imported(self):
         """The first environment or model is about to be made: what is resident now are libraries."""
         if "import" not in self.state.facts["phases"]:
             self.state.phase("import")
+        self.importing = False
+
+    def still_importing(self):
+        """A module was loaded: what was resident then are libraries, if nothing of the run follows before the next."""
+        if self.importing:
+            self.state.phase("import")
+
+    def environment_met(self, owner):
+        """The first step of an environment that is not Gymnasium's begins."""
+        self.stepping.hook(owner)
+        if not self.held:
+            self.begin()
+
+    def begin(self):
+        """The first environment step or optimizer step: everything is built."""
+        if not self.built:
+            self.built = True
+            self.imported()
+            self.state.phase("build")
 
     def env_stepped(self):
         """An environment step; the first after optimizer steps ends a cycle."""
@@ -79,12 +106,12 @@ class Loop:
         self.env_steps += 1
         self.state.facts["env_steps"] = self.env_steps
         if not self.env_steps & (self.env_steps - 1):
-            self.horizon.seen(sys._getframe(2))
-            self.arrays.look()
-        if not self.built:
-            self.built = True
-            self.imported()
-            self.state.phase("build")
+            with self.state.own():
+                self.horizon.seen(sys._getframe(2))
+                self.arrays.look()
+        if self.env_steps == 1:
+            self.finder.stop()
+            self.begin()
             self.state.status("collect")
             self.boundary = time.monotonic()
         if self.since:
@@ -95,12 +122,11 @@ class Loop:
 
     def stepped(self):
         """An optimizer step."""
+        if self.state.forked:
+            self.learner.stepped()
         if self.held or self.state.forked:
             return
-        if not self.built:  # an environment that is not Gymnasium's
-            self.built = True
-            self.imported()
-            self.state.phase("build")
+        self.begin()  # of a learner that has stored data, or whose environment is not seen
         if not self.since and self.cycles + 1 in LOOKED_AT:
             # Up to here the target collected; what follows is the update.
             self.state.phase("collect")
@@ -162,7 +188,16 @@ class Loop:
         """Enough was seen."""
         self.state.leave("loop")
 
+    def ended(self, well=True):
+        """The target came to an end of its own: what its last phase held until then belongs to that phase."""
+        if self.state.forked:
+            return
+        self.state.facts["ended"] = well
+        if not self.held and self.updates:
+            self.state.phase("update" if self.cycles or self.since else "collect")
+
     def close(self):
-        """How far the loop came, however it ended."""
+        """How far the loop came, however it ended, and its children's."""
+        self.state.facts["learners"] = seen(self.state.job["folder"])
         if self.built and "model" not in self.state.facts:
             self.state.facts["loop"] = {"cycles": self.cycles, "updates": self.updates, "env_steps": self.env_steps}

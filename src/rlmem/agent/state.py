@@ -1,5 +1,6 @@
 """What the agent knows so far, and the one way it leaves: write the result, then go without running exit handlers."""
 
+import contextlib
 import os
 import sys
 import threading
@@ -7,6 +8,8 @@ import time
 
 from . import mapped, proc
 
+#: In the command line of processes that ``multiprocessing`` and joblib start.
+WORKERS = ("multiprocessing", "resource_tracker", "loky")
 #: Frames of these are not the user's.
 OWN = os.path.dirname(os.path.abspath(__file__))
 
@@ -19,6 +22,8 @@ class State:
         self.began = time.monotonic()
         self.pid = os.getpid()
         self.overhead_bytes = 0
+        #: The most this process held before its own high-water mark was set back last; see :meth:`own`.
+        self.high = 0
         self.facts = {"phases": {}, "notes": [], "met": None, "versions": {}}
         self._leave = threading.Lock()
         #: A rehearsal runs until then, even if the job's time is over before.
@@ -76,6 +81,15 @@ class State:
             others.append(row)
         return {"tree": max(0, total - files), "rss": own.get("Rss", 0), "others": others, "files": files}
 
+    @contextlib.contextmanager
+    def own(self):
+        """Around work of the agent's own: what it keeps is overhead, and a peak it makes is not the run's."""
+        before = proc.status() or {}
+        self.high = max(self.high, before.get("VmHWM", 0))
+        yield
+        self.overhead_bytes += max(0, (proc.status() or {}).get("VmRSS", 0) - before.get("VmRSS", 0))
+        proc.reset_peak()
+
     def phase(self, name, reset=True):
         """Close a phase: what is there now, and the most there was since the last one closed."""
         if self.forked:
@@ -83,7 +97,7 @@ class State:
         reading = self.reading()
         # Against VmRSS, not the smaps figure: pages a GPU driver maps are in one and not in the other.
         now = proc.status() or {}
-        reading["peak"] = reading["tree"] + max(0, now.get("VmHWM", 0) - now.get("VmRSS", 0))
+        reading["peak"] = reading["tree"] + max(0, max(self.high, now.get("VmHWM", 0)) - now.get("VmRSS", 0))
         reading["at_s"] = round(self.elapsed(), 3)
         earlier = self.facts["phases"].get(name)
         if earlier:
@@ -91,6 +105,7 @@ class State:
         self.facts["phases"][name] = reading
         self.save(".so-far")
         if reset:
+            self.high = 0
             proc.reset_peak()
         return reading
 
@@ -152,8 +167,10 @@ def plain(value):
 
 
 def role(pid, main):
-    """What a child process is for; what a fork server forked keeps its command line."""
+    """What a child process is for; what a fork server forked keeps its command line; ``program``: any other command."""
     command = proc.command(pid)
+    if command != proc.command(main) and not any(word in command for word in WORKERS) and proc.parent(pid) == main:
+        return "program"
     if "resource_tracker" in command:
         return "tracker"
     if "multiprocessing.forkserver" in command and proc.parent(pid) == main:

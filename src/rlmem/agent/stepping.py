@@ -36,20 +36,21 @@ class Stepping:
 
         return make
 
-    def _hook(self, cls):
+    def hook(self, cls):
+        """Hook into the class's own ``step``."""
         step = vars(cls).get("step")
         if isinstance(step, types.FunctionType):
             cls.step = Step(step, self)
 
     def _hook_all(self, base):
-        self._hook(base)
+        self.hook(base)
         for cls in base.__subclasses__():
             self._hook_all(cls)
 
     def _hook_later(self, base):
         def derived(cls, **kwargs):
             super(base, cls).__init_subclass__(**kwargs)
-            self._hook(cls)
+            self.hook(cls)
 
         if "__init_subclass__" not in vars(base):
             base.__init_subclass__ = classmethod(derived)

@@ -31,6 +31,7 @@ def main(folder, package):
     importlib.import_module(package + ".lazy").raise_limits()
     after.add("numpy", arrays.watch_numpy)
     after.add("torch", arrays.watch_torch)
+    after.add("torch", importlib.import_module(package + ".learners").Learner(folder).watch_torch)
     after.add("torch", lambda _: after.add("torch._dynamo", holding.dynamo_knows))
 
 

@@ -109,6 +109,7 @@ def dry_run(
             failures = undo(folder / "journal.jsonl")
         facts = _facts(folder, outcome, target)
         facts["notes"] = [*failures, *facts["notes"]]
+        facts["tree_peak"] = outcome.peak.pss_bytes
         if facts.get("sample"):
             facts["sized"] = size_sample(folder / "sample", target.python, env={**os.environ, **_QUIET})
         return DryRun(target=target, facts=facts, outcome=outcome)

@@ -32,7 +32,7 @@ Rows = Sequence[Mapping[str, Any]]
 def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak | None:
     """The leak a dry run saw, if it saw one."""
     seen = facts.get("levels")
-    if not seen or len(seen["looks"]) < 2:
+    if not seen or len(seen["looks"]) < 2 or facts.get("ended"):  # a run that is over has shown all it takes
         return None
     looks, rows = seen["looks"], seen["containers"]
     first, last = looks[0], looks[-1]
@@ -73,7 +73,7 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
 def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ...]:
     """Containers with a bound, and how long each will be: full, or as long as the run lets it."""
     seen = facts.get("levels")
-    if not seen or len(seen["looks"]) < LEAST_LOOKS:
+    if not seen or len(seen["looks"]) < LEAST_LOOKS or facts.get("ended"):
         return ()
     looks = seen["looks"]
     left, rounds = rounds_left(looks), looks[-1]["rounds"] - looks[0]["rounds"]

@@ -99,10 +99,12 @@ class TracedLedger:
             if phase in self.phases:
                 entries += self._phase(phase, phase)
         if "update" not in self.phases and "final" in self.phases:
-            name = "update" if self.facts.get("met") == "update" else "collect"
+            learns = self.facts.get("met") == "update" or self.facts.get("learners")
+            name = "update" if learns else "collect"
             entries = [entry for entry in entries if entry.phase != "collect"]
             entries += self._phase("final", name)
-            if self.facts.get("met") in ("time", "update") and "torch" in self.facts.get("versions", {}):
+            is_open = self.facts.get("met") in ("time", "update") and not self.facts.get("learners")
+            if is_open and {"torch", "jax"} & set(self.facts.get("versions", {})):
                 entries.append(self._unseen(name))
         return Ledger(merge(entries))
 
@@ -132,6 +134,8 @@ class TracedLedger:
         peak = reading["peak"]
         if phase == "collect" and "update" in self.phases:  # from the second round on, what an update leaves is there
             peak = max(peak, self.phases["update"]["tree"])
+        if phase == "final":  # of children that have ended since, only the runner knows
+            peak = max(peak, self.facts.get("tree_peak", 0))
         main = max(0, peak - workers - self.facts.get("overhead_bytes", 0))
         filled = phase in ("collect", "update", "final")
         arrays = [self._reached(array) for array in self._arrays()] if phase != "import" else []
@@ -296,7 +300,7 @@ class TracedLedger:
         where = row["where"].rsplit("/", 1)[-1]
         name, amount = f"{group}.{row.get('path') or where}", _array(row, f"{row['made_by']} at {where}")
         if is_partly_written(row):
-            part = _partly(row, amount, self.facts["steps"])
+            part = _partly(row, amount, None if self.facts.get("ended") else self.facts["steps"])
             return Held(name, part, row["resident"], basis="derived", room=amount)
         return Held(name, amount, row["resident"], whole=bool(row.get("whole")))
 
@@ -345,8 +349,10 @@ def is_partly_written(row: Mapping[str, Any]) -> bool:
     return row.get("written") is not None and row["written"] < row["nbytes"]
 
 
-def _partly(row: Mapping[str, Any], whole: Quantity, steps: int) -> Quantity:
-    """What a run of so many steps writes of an array, at the rate the dry run did."""
+def _partly(row: Mapping[str, Any], whole: Quantity, steps: int | None) -> Quantity:
+    """What a run of so many steps writes of an array, at the rate the dry run did; ``None``: what it wrote, being over."""
+    if steps is None:
+        return Quantity.of(row["written"], whole.name, f"written by the run; room for {whole.formula}")
     most = min(row["nbytes"], round(row["written"] * WRITTEN_HIGH))
     least = max(row["resident"], round(row["written"] * WRITTEN_LOW))
     formula = f"written in {steps:,} environment steps, as evenly as in the dry run; room for {whole.formula}"

@@ -24,10 +24,14 @@ from rlmem.trace.growth import find_leak
 from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments, said_at_exit
-from rlmem.units import format_size
+from rlmem.units import MIB, format_size
 
 #: Why VRAM is unknown, and what could use it.
 _NO_VRAM = "VRAM of a loop of its own is not predicted; 'rlmem measure' reads it on a machine with the GPU"
+#: A script that has imported one of these and ended has done what it is for.
+_LIBRARIES = {"numpy", "torch", "jax", "tensorflow", "cupy"}
+#: A child process of this size does some of the work.
+_LARGE = 64 * MIB
 _GPU_LIBRARIES = {"torch", "jax", "tensorflow", "cupy"}
 
 
@@ -72,7 +76,7 @@ def _traced(planner: Planner, run: DryRun) -> Traced:
                 unknown["vram"] = more[0]
         found = _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
         return replace(found, plan=replace(found.plan, unknown=unknown))
-    if run.stop is None and "model" not in run.facts and "build" in phases:
+    if _is_measured(run):
         return _own_loop(planner, run, spec, closed)
     if closed is not None:
         plan = replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
@@ -94,6 +98,24 @@ def _own_loop(planner: Planner, run: DryRun, spec: RunSpec, closed: Plan | None)
         plan = replace(plan, peaks=tuple(peaks), notes=(*_leak_notes(leak), *plan.notes))
     unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
     return replace(found, plan=replace(plan, unknown=unknown))
+
+
+def _is_measured(run: DryRun) -> bool:
+    """Whether a script without a framework's model got far enough that what it held says what it needs."""
+    facts = run.facts
+    if "model" in facts:
+        return False
+    if run.stop is not None:  # it failed, but only after full updates
+        return run.met == "loop" and run.stop.get("kind") in ("raised", "exited")
+    learns = facts.get("learners") or facts.get("pending_bytes") or facts.get("jax_bytes") or _programs(run)
+    if run.met == "end":
+        return bool("build" in facts["phases"] or learns or _LIBRARIES & set(facts.get("versions", {})))
+    return bool("build" in facts["phases"] or (learns and "final" in facts["phases"]))
+
+
+def _programs(run: DryRun) -> int:
+    """How many large programs the target started, such as a script of its own that does the work."""
+    return sum(row.role in ("worker", "other") and row.hwm_bytes >= _LARGE for row in run.outcome.peak.processes)
 
 
 def _grows(peak: Peak) -> bool:
@@ -205,26 +227,41 @@ def _learn_notes(run: DryRun, spec: RunSpec) -> tuple[str, ...]:
 
 def _loop_notes(run: DryRun) -> tuple[str, ...]:
     loop = run.facts.get("loop") or {}
-    if loop.get("cycles") or (loop.get("updates") and run.met == "loop"):
-        done = f"{loop['cycles']:,} full updates" if loop["cycles"] else f"{loop['updates']:,} optimizer steps"
-        first = (
-            f"{run.target.name} ran until {done} had happened ({loop['env_steps']:,} environment steps); what its arrays "
-            "reserve and do not hold yet is added; files were put back"
-        )
+    name, seconds = run.target.name, f"{run.facts['wall_s']:.0f} s"
+    learners = run.facts.get("learners") or {}
+    done = [_counted(loop.get("cycles", 0), "full update")] if loop.get("cycles") else []
+    if not done and loop.get("updates"):
+        done.append(_counted(loop["updates"], "optimizer step"))
+    if loop.get("env_steps"):
+        done.append(_counted(loop["env_steps"], "environment step"))
+    if learners:
+        steps, where = sum(learners.values()), _counted(len(learners), "child process")
+        done.append(f"{_counted(steps, 'optimizer step')} or more in {where}")
+    seen = f" ({', '.join(done)})" if done else ""
+    if run.stop is not None:
+        first = f"{_stopped(run)}, after {seconds}{seen}: the peak shown is what was seen until then"
+    elif run.met == "end" or run.facts.get("ended"):
+        first = f"{name} ran to its end in {seconds}{seen}: the peak shown is what it was measured to hold"
+        if not seen:
+            first += "; no environment step and no optimizer step was seen"
+        elif "torch" not in run.facts["versions"] and not learners:
+            first += "; updates are seen of torch's optimizers only"
+    elif done and (loop.get("cycles") or run.met == "loop"):
+        first = f"{name} ran until it had done enough{seen}; what its arrays reserve and do not hold yet is added"
+    elif learners:
+        first = f"{name} was stopped after {seconds}{seen}: the peak shown is that of all its processes together"
     elif "torch" not in run.facts["versions"]:
         first = (
-            f"{run.target.name} ran for {run.facts['wall_s']:.0f} s without torch: the peak shown is what was seen and what "
-            "its arrays reserve"
+            f"{name} was stopped after {seconds}{seen}: the peak shown is what was seen and what its arrays reserve; "
+            "updates are seen of torch's optimizers only"
         )
-    elif run.met == "end":
-        first = f"{run.target.name} ran to its end"
     else:
         first = (
-            f"{run.target.name} was stopped after {run.facts['wall_s']:.0f} s without a full update: the peak shown is what "
-            "was seen and what its arrays reserve, and an update may need more (a smaller learning-starts, or a longer "
-            "--timeout, lets it come to one)"
+            f"{name} was stopped after {seconds} without a full update{seen}: the peak shown is what was seen and what its "
+            "arrays reserve, and an update may need more (a smaller learning-starts, or a longer --timeout, lets it come "
+            "to one)"
         )
-    return (first, *_partly_written(run), *_mapped_files(run), *run.facts["notes"])
+    return (f"{first}; files were put back", *_partly_written(run), *_mapped_files(run), *run.facts["notes"])
 
 
 def _mapped_files(run: DryRun) -> tuple[str, ...]:
@@ -237,6 +274,11 @@ def _mapped_files(run: DryRun) -> tuple[str, ...]:
     )
 
 
+def _counted(count: int, word: str) -> str:
+    plural = "es" if word.endswith("s") else "s"
+    return f"{count:,} {word}{'' if count == 1 else plural}"
+
+
 def _partly_written(run: DryRun) -> tuple[str, ...]:
     """That the run ends before its arrays are full, with both sizes."""
     rows = [
@@ -245,6 +287,8 @@ def _partly_written(run: DryRun) -> tuple[str, ...]:
     if not rows:
         return ()
     now, full = (format_size(sum(row[name] for row in rows)) for name in ("written", "nbytes"))
+    if run.facts.get("ended"):
+        return (f"it wrote {now} of arrays that have room for {full}: a longer run needs more",)
     return (
         f"its loops make {run.facts['steps']:,} environment steps, which write {now} of arrays that have room for {full}: "
         f"a longer run needs more",
