@@ -442,3 +442,11 @@ def test_elements_of_a_list_that_were_seen_once_are_one_owner_and_no_endless_one
     (first, *_) = what_grew(moments)[1]
     assert (first.name, first.nbytes) == ("worker 7: keep", 150 * MIB)
     assert fitting_changes(moments, 300 * MIB) == ()
+
+
+def test_of_several_errors_the_first_that_can_be_explained_is_told() -> None:
+    thread = Death(pid=1, type="builtins.MemoryError", kinds=("MemoryError",), thread="loader", kernel=KERNEL, at=1.0)
+    limited = Death(pid=1, type="builtins.MemoryError", kinds=("MemoryError",), limits={"RLIMIT_AS": GIB}, at=2.0)
+    found = cause(deaths=[thread, limited])
+    assert "RLIMIT_AS of 1.00 GiB" in found.cause
+    assert found.cause.endswith("; 1 more ended for want of memory")

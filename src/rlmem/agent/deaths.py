@@ -167,12 +167,17 @@ def _where(trace, own=False):
     while trace is not None:
         file = trace.tb_frame.f_code.co_filename
         if not own or not _is_installed(file):
-            place = "%s:%d" % (
-                os.path.relpath(file) if own and file.startswith(os.getcwd() + os.sep) else file,
-                trace.tb_lineno,
-            )
+            place = "%s:%d" % (_from_here(file) if own else file, trace.tb_lineno)
         trace = trace.tb_next
     return place
+
+
+def _from_here(file):
+    """A path as seen from where the program runs, where it lies beneath."""
+    try:
+        return os.path.relpath(file) if file.startswith(os.getcwd() + os.sep) else file
+    except OSError:  # the folder is gone
+        return file
 
 
 def _is_installed(file):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from rlmem.measure.limits import Limit, smallest
 from rlmem.moments import Moment
@@ -101,7 +101,12 @@ def find_cause(
         text += f" (limit {format_size(nbytes)})" if nbytes else ""
         return PostMortem(kind="oom-killer", cause=text, limit_bytes=nbytes, limit_name=place, todo=MAKE_SMALLER)
     if memory := [death for death in deaths if death.memory]:
-        return _exception(memory[0], limit, name, last, bounds or {})
+        # The first one that can be explained: those after it may be of its making, those before it did not end the run.
+        first = min(memory, key=lambda death: (not (death.limits or _is_refused(death)), death.at))
+        found_cause = _exception(first, limit, name, last, bounds or {})
+        others = {(death.pid, death.thread) for death in memory} - {(first.pid, first.thread)}
+        text = f"{found_cause.cause}; {len(others)} more ended for want of memory" if others else found_cause.cause
+        return replace(found_cause, cause=text)
     # A worker that the program killed itself says something only of a run that failed.
     told = [each for each in exits if each.is_main or each.sender is None or returncode]
     told.sort(key=lambda each: (not each.is_main, each.sender is not None))
