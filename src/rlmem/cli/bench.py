@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, output_options, set_option
+from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.cli.subjects import asked_spec
 from rlmem.errors import UsageError
@@ -40,7 +40,12 @@ if TYPE_CHECKING:
     help="Built-in profiles, or a YAML file that maps names to settings.",
 )
 @click.option("--env", "env_id", metavar="ID", help="A Gymnasium environment to train on, or 'random' for noise.")
-@click.option("--ram", metavar="SIZE", help="Judge full buffers against this. Default: what may really be used here.")
+@click.option(
+    "--ram",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Judge full buffers against this. Default: what may really be used here.",
+)
 @click.option(
     "--machine",
     metavar="NAME",

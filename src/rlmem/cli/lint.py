@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import emit, write_whole
+from rlmem.cli.common import emit, in_typed_unit, write_whole
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -34,7 +34,12 @@ STDIN = "-"
 )
 @click.option("--ignore", multiple=True, metavar="RULES", shell_complete=completion.rules, help="All but these.")
 @click.option("--severity", type=click.Choice(("error", "warning", "info")), help="The mildest to show [warning].")
-@click.option("--ram", metavar="SIZE", help="Memory the runs may use; without it none is called too large.")
+@click.option(
+    "--ram",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Memory the runs may use; without it none is called too large.",
+)
 @click.option("--fix", is_flag=True, help="Make the safe fixes.")
 @click.option("--unsafe-fixes", is_flag=True, help="With --fix: those that may change what the program does, too.")
 @click.option(
