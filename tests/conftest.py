@@ -6,6 +6,14 @@ from pathlib import Path
 
 import pytest
 
+try:
+    from hypothesis import settings
+except ModuleNotFoundError:  # tests/ray run without it
+    pass
+else:  # how long an example takes on a busy machine decides no test
+    settings.register_profile("rlmem", deadline=None)
+    settings.load_profile("rlmem")
+
 
 @pytest.fixture(autouse=True)
 def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -190,8 +190,10 @@ def _supervised(
 
 def _name(words: tuple[str, ...]) -> str:
     """What a run is called in lists: its script, else the command."""
+    from rlmem.report.lines import shortened
+
     script = next((word for word in words if word.endswith(".py")), None)
-    return os.path.basename(script) if script else " ".join(shlex.join(words).split())[:60]
+    return os.path.basename(script) if script else shortened(" ".join(shlex.join(words).split()), 60)
 
 
 def _write(document: dict[str, Any], output: Path, *, as_json: bool) -> None:

@@ -16,6 +16,7 @@ from textual.worker import get_current_worker
 
 from rlmem.report import watch as views
 from rlmem.report.layout import lay_out, wrap
+from rlmem.report.lines import shortened
 from rlmem.report.terminal import drawn_table
 from rlmem.report.view import Table
 from rlmem.watch.session import Frame
@@ -125,7 +126,7 @@ class Dashboard(App[None]):
         text = Text(target.session.watch.title, style="bold")
         if target.frame is not None:
             # One line, with room for what is appended.
-            text.append(f"  {views.shortened(target.frame.command, max(20, self._room - 40))}", style="dim")
+            text.append(f"  {shortened(target.frame.command, max(20, self._room - 40))}", style="dim")
         if len(self.watching.targets) > 1:
             text.append(f"  {self._shown + 1} of {len(self.watching.targets)}")
         if self.is_paused:

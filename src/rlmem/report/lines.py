@@ -34,3 +34,12 @@ def hanging(lead: str, text: str, width: int | None) -> str:
     if width is None:
         return f"{lead}{text}"
     return lead + f"\n{' ' * len(lead)}".join(wrap(text, width - len(lead)))
+
+
+def shortened(text: str, most: int) -> str:
+    """A command in so many letters.
+
+    >>> shortened("python train.py --seed 1", 16)
+    'python train.py…'
+    """
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"

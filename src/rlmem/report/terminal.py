@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TextIO
 
+from rich.cells import cell_len
 from rich.console import Console, JustifyMethod
 from rich.padding import Padding
 from rich.table import Table as RichTable
@@ -46,8 +47,11 @@ def draw_section(section: Section, console: Console) -> None:
     console.print(Text(section.title, style="bold underline"))
     for line in section.lines:
         _draw_text(line, console)
-    for line in section.figure:
-        console.print(Text(f"  {line}"), no_wrap=True, crop=True)
+    if max(map(cell_len, section.figure), default=0) + _INDENT > console.width:
+        _draw_text("left out at this width: the picture", console, style="dim")
+    else:
+        for line in section.figure:
+            console.print(Text(f"  {line}"), no_wrap=True)
     for table in section.tables:
         _draw_table(table, console)
     for item in section.items:

@@ -11,7 +11,7 @@ from rlmem.holdings import Holding
 from rlmem.measure import maps
 from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.contract import described
-from rlmem.report.lines import hanging
+from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
@@ -222,15 +222,6 @@ def owner_table(frame: Frame, *, bars: bool = True) -> Table:
         rows = [row for row in rows if row not in rest]
         rows.append((size, True, (f"({len(rest)} smaller)", format_size(size), "", "", "")))
     return _without_empty(_OWNER, tuple(row[2] for row in rows))
-
-
-def shortened(text: str, most: int) -> str:
-    """A command in so many letters.
-
-    >>> shortened("python train.py --seed 1", 16)
-    'python train.py…'
-    """
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
 
 
 def _without_empty(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...]) -> Table:

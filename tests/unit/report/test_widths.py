@@ -17,6 +17,7 @@ from rlmem.report.compare_recorded import compare_recorded_view
 from rlmem.report.document import plan_document
 from rlmem.report.explain import explain_document, explain_view
 from rlmem.report.layout import lay_out, wrap
+from rlmem.report.plot import plot
 from rlmem.report.recorded import recorded_view
 from rlmem.report.sweep_view import sweep_view
 from rlmem.report.terminal import make_console
@@ -172,3 +173,10 @@ def test_tables_are_drawn_in_one_place() -> None:
     home = Path(__file__).parents[3] / "src" / "rlmem"
     assert [path.name for path in home.rglob("*.py") if "rich.table" in path.read_text()] == ["terminal.py"]
     assert make_console.__module__ == "rlmem.report.terminal"
+
+
+def test_a_picture_that_is_too_wide_is_left_out_whole() -> None:
+    figure = plot([(0, 1, "●"), (9, 5, "●")], None, x_text=str, y_text="{:.0f}".format)
+    view = View(title="", verdict=(), sections=(Section(title="s", figure=figure),))
+    assert figure[-1] in drawn(view, 80)
+    assert "●" not in drawn(view, 60) and "left out at this width: the picture" in drawn(view, 60)
