@@ -53,7 +53,10 @@ if TYPE_CHECKING:
     help="Judge full buffers against a machine ('rlmem machines').",
 )
 @click.option(
-    "--cap", metavar="SIZE", help="End a profile that needs more. Default: what may really be used, minus 10 %."
+    "--cap",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="End a profile that needs more. Default: what may really be used, minus 10 %.",
 )
 @click.option("--timeout", type=click.FloatRange(min=1), metavar="SECONDS", help="End a profile that takes longer.")
 @click.option(

@@ -29,7 +29,8 @@ def in_typed_unit(context: click.Context, parameter: click.Parameter, value: str
     """Answer in the unit of the first size that was typed; a callback of options that take sizes."""
     from rlmem.units import answering_in
 
-    if value is not None and not context.meta.get(_UNIT):
+    percentage = value is not None and value.strip().endswith("%")
+    if value is not None and not percentage and not context.meta.get(_UNIT):
         context.meta[_UNIT] = True
         context.with_resource(answering_in(value.split(",")[0].strip()))
     return value

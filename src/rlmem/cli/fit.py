@@ -9,7 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import budget_options, chosen_format, emit, make_planner, output_options, set_option
+from rlmem.cli.common import (
+    budget_options,
+    chosen_format,
+    emit,
+    in_typed_unit,
+    make_planner,
+    output_options,
+    set_option,
+)
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
@@ -53,7 +61,12 @@ _EXIT_CODES = {"no": 1, "unknown": 4, "grows": 5}
 )
 @click.option("--diff", "only_diff", is_flag=True, help="Print the diff and nothing else.")
 @click.option("--timeout", type=click.FloatRange(min=5), metavar="SECONDS", help="Time a dry run may take [27].")
-@click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
+@click.option(
+    "--cap",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Memory a dry run may take before it is ended. Default: what is available.",
+)
 @output_options
 def command(
     target: str,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, output_options, set_option
+from rlmem.cli.common import chosen_format, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import check_on, on_options, say
 from rlmem.cli.saved import check_export, deliver, export_options
 from rlmem.errors import SpecError, UsageError
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option(
     "--cap",
     metavar="SIZE",
+    callback=in_typed_unit,
     help="End a point that needs more, as a row of the table. Default: what may really be used, minus 10 %.",
 )
 @click.option(

@@ -15,6 +15,7 @@ from rlmem.cli.common import (
     emit,
     emit_html,
     html_options,
+    in_typed_unit,
     make_planner,
     output_options,
     set_option,
@@ -37,7 +38,12 @@ if TYPE_CHECKING:
 @nodes_options
 @set_option
 @click.option("--timeout", type=click.FloatRange(min=5), metavar="SECONDS", help="Time a dry run may take [27].")
-@click.option("--cap", metavar="SIZE", help="Memory a dry run may take before it is ended. Default: what is available.")
+@click.option(
+    "--cap",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Memory a dry run may take before it is ended. Default: what is available.",
+)
 @click.option(
     "--full", is_flag=True, help="Every component by phase, all findings, processes; not the first screen only."
 )

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import write_whole
-from rlmem.errors import UsageError
+from rlmem.cli.common import in_typed_unit, write_whole
+from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlmem.runner.guarding import Policy
@@ -25,8 +25,13 @@ if TYPE_CHECKING:
 @click.argument(
     "words", nargs=-1, type=click.UNPROCESSED, metavar="-- COMMAND [ARGS]...", shell_complete=completion.command_words
 )
-@click.option("--max-ram", metavar="SIZE", help="Memory its processes may use together, such as 15GB. Needs no root.")
-@click.option("--max-vram", metavar="SIZE", help="Memory of the GPU it may use.")
+@click.option(
+    "--max-ram",
+    metavar="SIZE",
+    callback=in_typed_unit,
+    help="Memory its processes may use together, such as 15GB. Needs no root.",
+)
+@click.option("--max-vram", metavar="SIZE", callback=in_typed_unit, help="Memory of the GPU it may use.")
 @click.option("--max-threads", type=click.IntRange(min=1), metavar="N", help="Threads its processes may have together.")
 @click.option(
     "--warn-at",
@@ -121,6 +126,9 @@ def command(
     from rlmem.units import parse_size
     from rlmem.version import __version__
 
+    if words and words[0].startswith("-") and words[0] != "--":
+        known = (name for option in click.get_current_context().command.params for name in option.opts)
+        raise UsageError(f"rlmem run has no option {words[0]}{did_you_mean(words[0], known)}; see 'rlmem run --help'")
     words = words[1:] if words and words[0] == "--" else words
     if not words:
         raise UsageError("no command to run; write it behind --, such as: rlmem run -- python train.py")

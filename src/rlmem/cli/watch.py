@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from rlmem.cli.common import in_typed_unit
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -46,8 +47,15 @@ SHORTEST = 0.05
 @click.option("--no-owners", is_flag=True, help="Never ask the program's agent which objects hold its memory.")
 @click.option("--prometheus", metavar="PORT", type=click.IntRange(0, 65535), help="Serve /metrics on this port.")
 @click.option("--prometheus-host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to serve on.")
-@click.option("--warn-at", metavar="SIZE|PERCENT", help="Say so when memory passes 12GB, or 80% of the limit.")
-@click.option("--fail-at", metavar="SIZE|PERCENT", help="End with exit code 1 when memory passes it.")
+@click.option(
+    "--warn-at",
+    metavar="SIZE|PERCENT",
+    callback=in_typed_unit,
+    help="Say so when memory passes 12GB, or 80% of the limit.",
+)
+@click.option(
+    "--fail-at", metavar="SIZE|PERCENT", callback=in_typed_unit, help="End with exit code 1 when memory passes it."
+)
 @click.option(
     "--fail-on", type=click.Choice(["leaking", "stuck"]), multiple=True,
     help="End with exit code 1 on this verdict; repeatable.",

@@ -5,9 +5,12 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+import click
 import pytest
 
+from rlmem.cli import COMMANDS, LazyGroup
 from rlmem.cli import run as cli
+from rlmem.cli.common import in_typed_unit
 
 SCRIPT = """
 import argparse
@@ -101,3 +104,25 @@ def test_a_name_that_nothing_takes_ends_a_sweep_before_it_measures(
         assert f"nothing in the script takes {name}" in said
         assert f"did you mean '{meant}'?" in said
         assert "2000" not in said
+
+
+def test_every_option_that_takes_a_size_sets_the_unit_of_the_answer() -> None:
+    group = LazyGroup()
+    options = [
+        (name, option)
+        for name in COMMANDS
+        for option in getattr(group.get_command(click.Context(group), name), "params", ())
+        if isinstance(option, click.Option) and str(option.metavar).startswith("SIZE")
+    ]
+    assert len(options) > 12
+    assert [(name, option.name) for name, option in options if option.callback is not in_typed_unit] == []
+
+
+def test_a_size_limits_a_command_and_is_told_in_its_unit(capfd: pytest.CaptureFixture[str]) -> None:
+    held = "import time; held = bytearray(150_000_000); time.sleep(2)"
+    assert cli(["run", "--max-ram", "2GB", "--no-record", "--", sys.executable, "-c", held]) == 0
+    said = capfd.readouterr().err
+    assert "of the 2.00 GB of --max-ram" in said
+    assert "iB" not in said
+    assert cli(["run", "--max-rom", "2GB", "--", sys.executable, "-c", held]) == 2
+    assert "no option --max-rom (did you mean '--max-ram'?)" in capfd.readouterr().err
