@@ -39,6 +39,8 @@ class Holding:
     graph_more: bool = False  # it is longer than what was looked at: the sizes are the least
     added_at: str = ""
     file: str = ""
+    low_bytes: int | None = None  # the range of what is resident, where that was reckoned from a sample
+    high_bytes: int | None = None
     has_transitions: bool | None = None  # whether the elements of a long container are steps of an environment
 
     @property

@@ -8,7 +8,8 @@ program's hooks. Older releases of torch do not show what is saved (2.13 does); 
 
 import types
 
-from .children import SAMPLE_LENGTH, SAMPLE_RUNS, attributes, is_a, picks
+from . import strata
+from .children import attributes, is_a, picks
 
 #: An operation of torch's with its edges and its result's description, in the C library's heap: 1,050 bytes with
 #: torch 2.13 on x86-64, measured over graphs of ten operations without saved tensors.
@@ -18,7 +19,7 @@ MOST_OPERATIONS = 4000
 #: Lists within lists that a hook may have packed a tensor in.
 DEEPEST = 4
 #: Tensors of one owner whose graphs are looked at.
-MOST_TENSORS = SAMPLE_RUNS * SAMPLE_LENGTH
+MOST_TENSORS = 128
 
 
 class Graphs:
@@ -63,23 +64,36 @@ class Graphs:
 
     def _look_at(self, node, kept):
         """The graphs of one owner, or a sample of them; what graphs have in common counts once."""
-        ram, vram, count, looked, apart = node.nbytes, node.vram, 0, 0, True
+        ram, vram, count, apart, seen = node.nbytes, node.vram, 0, True, []
         self.unfinished = False
-        for index in picks(len(kept), MOST_TENSORS):
+        # From all over: where there is no time for all, those at the beginning of a list are not like those at its end.
+        for index in sorted(picks(len(kept), MOST_TENSORS), key=lambda place: place * strata.GOLDEN % 1):
             if count > MOST_OPERATIONS or self.walk.is_ended() or self.walk.careful:
                 break
+            before = node.nbytes, node.vram
             new, met = yield from self._below(node, kept[index][0], MOST_OPERATIONS - count)
-            count, looked, apart = count + new, looked + 1, apart and not met
+            count, apart = count + new, apart and not met
+            seen.append((kept[index][1], node.nbytes - before[0], node.vram - before[1], new * OPERATION))
         self.looked = count
-        ram, vram, own = node.nbytes - ram, node.vram - vram, count * OPERATION
-        whole = sum(scale for _, scale in kept)
+        whole, scales = sum(scale for _, scale in kept), sum(each[0] for each in seen)
         # The others are like these; graphs that run into each other are parts of one.
-        times = whole / looked if looked and apart else 1.0
-        node.nbytes += int(ram * (times - 1))
-        node.vram += int(vram * (times - 1))
-        node.medium += int(own * times)
-        node.graph_bytes += int((ram + own) * times)
-        node.estimated = node.estimated or bool(own) or times > 1
+        times = whole / scales if scales and apart and whole > len(seen) else 0.0
+        ram, vram, own = node.nbytes - ram, node.vram - vram, count * OPERATION
+        if times:
+            found = [sum(each[0] * each[place] for each in seen) * times for place in (1, 2, 3)]
+            node.nbytes, node.vram = node.nbytes + int(found[0] - ram), node.vram + int(found[1] - vram)
+            ram, vram, own = int(found[0]), int(found[1]), int(found[2])
+            off = self._off([each[1] + each[3] for each in seen if each[0]], whole)
+            node.less, node.more = node.less + off, node.more + off
+        node.medium += own
+        node.graph_bytes += ram + own
+        node.estimated = node.estimated or bool(own)
+
+    def _off(self, sizes, whole):
+        """How much less or more the graphs of so many tensors may hold, of which some had these sizes."""
+        count, average = len(sizes), sum(sizes) / len(sizes)
+        variance = sum((size - average) ** 2 for size in sizes) / max(1, count - 1) / count
+        return int(max(strata.DEVIATIONS * whole * variance**0.5, strata.LEAST * whole * average))
 
     def _below(self, node, root, most):
         """How many operations of a graph were new, and whether it leads into another one."""

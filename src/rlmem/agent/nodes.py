@@ -18,7 +18,7 @@ class Node:
 
     __slots__ = (
         "base", "beyond", "capacity", "chained", "children", "covered", "depth", "device", "estimated", "extents",
-        "filled", "folds", "graph_bytes", "graph_more", "graphs", "kind", "medium", "nbytes", "note", "parent", "small", "store", "transitions", "type",
+        "filled", "folds", "graph_bytes", "graph_more", "graphs", "kind", "less", "medium", "more", "nbytes", "note", "parent", "small", "store", "transitions", "type",
         "vram", "whole", "word",
     )  # fmt: skip
 
@@ -31,6 +31,7 @@ class Node:
         self.kind = self.type = self.note = ""
         self.device = "ram"
         self.nbytes = self.small = self.medium = self.covered = self.vram = self.graphs = self.graph_bytes = 0
+        self.less = self.more = 0
         self.extents = []
         self.filled = self.capacity = self.transitions = self.base = None
         self.graph_more = self.estimated = self.folds = self.store = self.whole = False
@@ -82,6 +83,26 @@ class Node:
         """Everything found here, in RAM or not."""
         return self.nbytes + self.small + self.medium + self.vram
 
+    def all_bytes(self):
+        """Everything found here and below."""
+        return self.total + sum(below.all_bytes() for below in (self.children or {}).values())
+
+    def merge(self, other):
+        """Take over what a node of another path holds, and what is below it, word by word."""
+        self.absorb(other)
+        for name in ("kind", "type", "filled", "capacity", "transitions"):
+            if not getattr(self, name):
+                setattr(self, name, getattr(other, name))
+        self.device = other.device if other.device != "ram" else self.device
+        self.folds, self.store, self.whole = (
+            self.folds or other.folds,
+            self.store or other.store,
+            self.whole or other.whole,
+        )
+        self.graph_more = self.graph_more or other.graph_more
+        for word, below in (other.children or {}).items():
+            self.child(word).merge(below)
+
     def absorb(self, other):
         """Take over what a node below holds."""
         self.nbytes += other.nbytes
@@ -91,6 +112,8 @@ class Node:
         self.vram += other.vram
         self.graphs += other.graphs
         self.graph_bytes += other.graph_bytes
+        self.less += other.less
+        self.more += other.more
         self.extents += other.extents
         self.estimated = self.estimated or other.estimated
         self.note = self.note or other.note
@@ -173,6 +196,8 @@ def row(node, path=None):
         "capacity": capacity,
         "transitions": node.transitions,
         "estimated": node.estimated,
+        "less": node.less,
+        "more": node.more,
         "graphs": round(node.graphs),
         "graph_bytes": node.graph_bytes,
         "graph_more": node.graph_more,

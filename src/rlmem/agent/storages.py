@@ -34,6 +34,14 @@ class Storages:
         except Exception:  # a tensor of a kind without storage (meta, sparse, functional)
             return None
 
+    def own_bytes(self, item):
+        """Bytes that its own elements take, whoever has the memory; 0 where that cannot be told."""
+        kind = self.array if self.array is not None and is_a(item, self.array) else self.tensor
+        try:
+            return kind.nbytes.__get__(item)
+        except Exception:  # a tensor of a kind without storage
+            return 0
+
     def _array(self, item):
         base = item
         for _ in range(DEEPEST):

@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 
-from . import caches, children, collector, fills, mainthread, nodes, roots
+from . import caches, children, collector, fills, mainthread, nodes, roots, strata
 from .graphs import Graphs
 from .nodes import Node, type_name
 from .storages import Storages
@@ -42,6 +42,10 @@ SMALL = 512
 SHARED = 8
 
 
+#: Elements of a container within one that is looked at by strata.
+ROOM = max(children.SAMPLE_LENGTH, children.LONG // (strata.BLOCK * (strata.HEAVIEST + strata.SPREAD)))
+
+
 class Walk:
     """One walk over the objects of this process."""
 
@@ -51,7 +55,7 @@ class Walk:
         self.careful = careful  # not in the main thread: gradients and graphs may be exchanged meanwhile
         self.top = Node(None, "")
         self.seen, self.addresses, self._traits = set(), {}, {}
-        self.queue = collections.deque()
+        self.queue, self.samples, self.parts = collections.deque(), [], strata.ALL_PARTS
         self.progress = self.phase = self.total = None
         self.objects, self.complete = 0, True
         self._limit, self._slice, self._most, self._clock = seconds, slice_s, most, clock
@@ -207,7 +211,7 @@ class Walk:
             node.small += int(nbytes * scale)
         else:
             node.medium += int(nbytes * scale)
-        node.estimated = node.estimated or scale > 1
+        node.estimated = node.estimated or scale not in (0, 1)
 
     def add(self, node, kind, item, address, nbytes, scale):
         """A block of memory under a node."""
@@ -216,7 +220,7 @@ class Walk:
         node.nbytes += int(nbytes * scale)
         node.covered += nbytes
         node.extents += (address, nbytes)
-        node.estimated = node.estimated or scale > 1
+        node.estimated = node.estimated or scale not in (0, 1)
 
     def storage(self, node, item, scale):
         """An array or a tensor: its memory goes to the first path that leads to it."""
@@ -305,20 +309,67 @@ class Walk:
         """A list, table or queue: its own memory, and its elements or a sample of them."""
         count = children.length(item)
         self.count(node, children.size(item), scale)
+        if count > children.LONG == room and scale == 1 and self.strata(node, item, count):
+            return
         found = children.elements(item, count, room)
         looked = sum(word != ".keys" for word, _ in found)
-        if scale == 1 and not children.is_a(item, (tuple, frozenset)) and not node.kind:
-            node.kind, node.type = "container", type_name(item)
-            node.filled = count
-            if children.is_a(item, collections.deque):
-                node.capacity = item.maxlen
-            node.folds = count > children.INDEXED
-            if count > children.LONG:
-                node.transitions = all(fills.is_transition(value, self.storages) for _, value in found[:4])
+        if scale == 1:
+            self.describe(node, item, count, [value for _, value in found[:4]])
         each = scale * count / looked if looked and children.sampled(count, room) < count else scale
         left = max(children.SAMPLE_LENGTH, room // max(looked, 1)) if looked > children.INDEXED else room
         for word, value in found:
             self.push(node.child(word), value, each, left)
+
+    def describe(self, node, item, count, first):
+        """What kind of container a node is; ``first`` are some of its elements."""
+        if children.is_a(item, (tuple, frozenset)) or node.kind:
+            return
+        node.kind, node.type = "container", type_name(item)
+        node.filled = count
+        if children.is_a(item, collections.deque):
+            node.capacity = item.maxlen
+        node.folds = count > children.INDEXED
+        if count > children.LONG:
+            node.transitions = all(fills.is_transition(value, self.storages) for value in first)
+
+    def strata(self, node, item, count):
+        """Look at a long container by the weight of its elements; whether that could be done."""
+        read = strata.reader(item) if self.parts > 0 else None
+        if read is None:
+            return False
+        keys = children.copied(item) if children.is_a(item, dict) else None
+        self.describe(node, item, count, read(0, 4))
+        sample = strata.Sample(read, count, self.storages, self.parts)
+        self.parts -= sample.parts
+        self.samples.append((node, sample))
+        after = 0
+        for block in sample.blocks():
+            block.node = Node(node, "[…]")
+            values = read(block.start, block.start + block.count)
+            if block.start > after:  # what this one shares with the block is not the block's own
+                for value in read(block.start - 1, block.start):
+                    self.push(block.node, value, 0.0, ROOM)
+            for value in values:
+                self.push(block.node, value, block.scale, ROOM)
+            for key, _ in keys[block.start : block.start + block.count] if keys is not None else ():
+                self.push(
+                    block.node if type(key) in children.PLAIN else block.node.child(".keys"), key, block.scale, ROOM
+                )
+            after = block.start + block.count
+        return True
+
+    def settle(self):
+        """Bring together what was found in the blocks of long containers, and how far off that may be."""
+        while self.samples:
+            node, sample = self.samples.pop()
+            totals = {block: int(block.node.all_bytes() / block.scale) for block in sample.blocks()}
+            below = node.child("[…]")
+            for block in sample.blocks():
+                below.merge(block.node)
+            target = node if node.folds else below
+            less, more = sample.margins(totals)
+            target.less, target.more = target.less + less, target.more + more
+            target.estimated = True
 
     def cache(self, node, item, scale, room):
         """The results that a function with a cache keeps, or a sample of them."""
@@ -373,6 +424,7 @@ class Walk:
 
     def rows(self):
         """The paths that hold something, largest first."""
+        self.settle()
         return nodes.rows(self.top)
 
 

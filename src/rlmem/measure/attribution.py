@@ -221,6 +221,10 @@ def _holdings(row: Mapping[str, Any], resident: int, file: str) -> Iterator[Hold
         "has_transitions": row.get("transitions"),
     }
     nbytes = row["nbytes"] + row["small"] + row["medium"]
+    if row.get("less") or row.get("more"):
+        share = resident / nbytes if nbytes else 1.0  # what is allocated and not resident yet is so in every part
+        common["low_bytes"] = max(0, resident - round(share * row["less"]))
+        common["high_bytes"] = resident + round(share * row["more"])
     graphs = min(row.get("graph_bytes", 0), resident)
     if nbytes or resident:
         yield Holding(nbytes=max(nbytes, resident), resident_bytes=resident, file=file, graph_bytes=graphs, **common)

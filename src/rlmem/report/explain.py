@@ -11,7 +11,7 @@ from rlmem.holdings import PAGE_METHODS, WAYS, Explanation, TreeExplanation
 from rlmem.report.contract import described
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.trace.advice import Advice
-from rlmem.units import format_count, format_size
+from rlmem.units import format_count, format_range, format_size
 
 EXPLAIN_SCHEMA = "rlmem.explain/1"
 _SIZE: dict[str, Any] = {"type": ["integer", "null"]}
@@ -50,6 +50,7 @@ EXPLAIN_JSON_SCHEMA = described(
                                 **dict.fromkeys(("path", "kind", "type", "device", "note", "added_at"), _TEXT),
                                 **dict.fromkeys(("nbytes", "resident_bytes", "graphs", "graph_bytes"), _COUNT),
                                 **dict.fromkeys(("filled", "capacity", "run_rows"), _SIZE),
+                                **dict.fromkeys(("low_bytes", "high_bytes"), _SIZE),
                                 **dict.fromkeys(("growth_bytes", "full_growth_bytes"), _SIZE),
                                 **dict.fromkeys(("estimated", "graph_more"), _FLAG),
                             }
@@ -82,6 +83,8 @@ KEPT_BYTES, KEPT_SHARE = 16 << 20, 0.02
 #: What a full buffer would add to what the run fills of it, to be said.
 LEAST_LEFT_OUT = 16 << 20
 MOST_ROWS = 25
+#: Ranges narrower than this share on both sides are not shown.
+LEAST_SPREAD = 0.02
 _TONES = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
@@ -284,12 +287,20 @@ def _row(holding: Mapping[str, Any], process: Mapping[str, Any]) -> tuple[str, .
     vram = " on the GPU" if holding["device"] == "vram" else ""
     return (
         f"{holding['path']}{kind}{vram}",
-        f"{mark}{format_size(holding['resident_bytes'])}",
+        f"{mark}{format_size(holding['resident_bytes'])}{_spread(holding)}",
         "" if vram else _percent(holding["resident_bytes"], process),
         f"{mark}{format_size(holding['nbytes'])}",
         rows,
         "?" if growth is None else format_size(growth) if growth else "",
     )
+
+
+def _spread(holding: Mapping[str, Any]) -> str:
+    """`` (1.0–1.4)`` beside a size that was reckoned from a sample; nothing where it can be off by little."""
+    low, size, high = holding.get("low_bytes"), holding["resident_bytes"], holding.get("high_bytes")
+    if low is None or high is None or max(size - low, high - size) < LEAST_SPREAD * size:
+        return ""
+    return f" ({format_range(low, high, beside=size)})"
 
 
 def folded(holdings: Iterable[Mapping[str, Any]], rss_bytes: int) -> list[dict[str, Any]]:

