@@ -28,6 +28,17 @@ def test_ten_terabytes_take_what_is_written_of_them(mode: int, monkeypatch: pyte
     assert 100_000 <= lazy.resident(begin, array.nbytes) <= 100_000 + 3 * proc.PAGE
 
 
+@pytest.mark.parametrize("mode", [1, 2])
+def test_the_kernel_reserves_nothing_for_an_array(mode: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    # In mode 1 a mapping without reserve ("nr"), in mode 2, which ignores that, a shared one ("sh") of a sparse file.
+    monkeypatch.setattr(lazy, "overcommit_mode", lambda: mode)
+    array = lazy.zeros(numpy, (10**6, 84, 84), BYTE)
+    begin = b"%x-" % array.__array_interface__["data"][0]
+    text = proc.read("/proc/self/smaps") or b""
+    flags = text[text.index(b"\n" + begin) :].split(b"VmFlags:", 1)[1].splitlines()[0].split()
+    assert (b"sh" if mode == 2 else b"nr") in flags
+
+
 def test_a_repeated_value_takes_one_piece() -> None:
     before = proc.rss()
     array, whole = lazy.repeated(numpy, numpy.float32(2.5).tobytes(), numpy.dtype("f4"), (10**6, 7056))
