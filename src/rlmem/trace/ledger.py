@@ -302,6 +302,8 @@ class TracedLedger:
         if is_partly_written(row):
             part = _partly(row, amount, None if self.facts.get("ended") else self.facts["steps"])
             return Held(name, part, row["resident"], basis="derived", room=amount)
+        if is_untouched(row, self.facts):
+            amount = Quantity.of(amount.value, amount.name, f"{amount.origin}, not written so far", low=0)
         return Held(name, amount, row["resident"], whole=bool(row.get("whole")))
 
     def _learner(self, phase: str) -> Iterator[Entry]:
@@ -331,6 +333,12 @@ def _container(row: Mapping[str, Any], length: int) -> Held:
     amount = Quantity.of(length, "elements at the end of the run", now) * each if length < row["capacity"] else room
     name = row.get("path") or row.get("name") or row["kind"]
     return Held(f"containers.{name}", amount, nbytes * row["length"], basis="derived", room=room)
+
+
+def is_untouched(row: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+    """Whether nothing was written to an array in many updates; the run may never, or at the end of its first episode."""
+    cycles = (facts.get("loop") or {}).get("cycles", 0)
+    return not row["resident"] and not row.get("whole") and cycles >= SETTLED
 
 
 def file_name(row: Mapping[str, Any]) -> str:

@@ -21,7 +21,7 @@ from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend, stretch
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak
-from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written
+from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written, is_untouched
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments, said_at_exit
 from rlmem.units import MIB, format_size
@@ -33,6 +33,9 @@ _LIBRARIES = {"numpy", "torch", "jax", "tensorflow", "cupy"}
 #: A child process of this size does some of the work.
 _LARGE = 64 * MIB
 _GPU_LIBRARIES = {"torch", "jax", "tensorflow", "cupy"}
+
+#: Arrays that are named for not being written; more would bury the rest.
+MOST_UNTOUCHED = 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -261,7 +264,18 @@ def _loop_notes(run: DryRun) -> tuple[str, ...]:
             "arrays reserve, and an update may need more (a smaller learning-starts, or a longer --timeout, lets it come "
             "to one)"
         )
-    return (f"{first}; files were put back", *_partly_written(run), *_mapped_files(run), *run.facts["notes"])
+    notes = (*_partly_written(run), *_untouched(run), *_mapped_files(run))
+    return (f"{first}; files were put back", *notes, *run.facts["notes"])
+
+
+def _untouched(run: DryRun) -> tuple[str, ...]:
+    """Arrays that may stay as they are: they are counted in full, and take nothing until they are written."""
+    return tuple(
+        f"nothing was written to {row.get('path') or row['where'].rsplit('/', 1)[-1]} so far: its "
+        f"{format_size(row['nbytes'])} are counted, and are needed only if the run writes them"
+        for row in run.facts.get("arrays", ())
+        if is_untouched(row, run.facts)
+    )[:MOST_UNTOUCHED]
 
 
 def _mapped_files(run: DryRun) -> tuple[str, ...]:

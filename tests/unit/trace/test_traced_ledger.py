@@ -193,6 +193,14 @@ def test_a_rollout_that_stopped_short_is_shown_at_its_real_size() -> None:
     assert {e.component: e.nbytes for e in found.only(component="extended").entries} == {"extended.copies": 15 * MB}
 
 
+def test_an_array_that_no_update_wrote_is_counted_and_may_take_nothing() -> None:
+    row = {**array("", 30, 0, 9), "made_by": "numpy.zeros", "where": "/x/train.py:5", "path": "config"}
+    for cycles, low in ((3, 30 * MB), (200, 0)):
+        facts = sac(arrays=[row], loop={"cycles": cycles, "updates": 200, "env_steps": 900})
+        (entry,) = TracedLedger(facts).ledger().only(phase="update", component="arrays.config").entries
+        assert (entry.amount.low, entry.nbytes, entry.amount.high) == (low, 30 * MB, 30 * MB)
+
+
 def test_a_file_on_a_disk_is_shown_and_not_counted() -> None:
     disk = {"file": "/data/frames.dat", "address": 0, "end": 500 * MB, "nbytes": 500 * MB, "resident": 20 * MB}
     found = TracedLedger(sac(files=[{**disk, "in_ram": False, "path": "store"}])).ledger().only(phase="update")
