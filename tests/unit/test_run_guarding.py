@@ -359,6 +359,8 @@ def test_the_kernels_killer_is_named_with_the_cgroup_and_its_limit(returncode: i
     ("kinds", "message", "kind", "wanted"),
     [
         (("_ArrayMemoryError", "MemoryError"), "Unable to allocate 8.00 GiB for an array", "memory-error", 8 * GIB),
+        (("MemoryError",), "Unable to allocate 512. MiB for an array", "memory-error", 512 * MIB),
+        (("MemoryError",), "Unable to allocate 1.2.3 GiB for an array", "memory-error", None),
         (("RuntimeError",), "DefaultCPUAllocator: can't allocate memory: you tried to allocate 4096 bytes. Error code 12",
          "memory-error", 4096),
         (("OutOfMemoryError", "RuntimeError"), "CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0", "cuda-oom",

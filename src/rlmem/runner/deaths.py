@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from rlmem.agent import proc
+from rlmem.errors import UsageError
 from rlmem.measure import cgroup
 from rlmem.measure.files import parse_pairs, read_text
 from rlmem.measure.limits import Limit, parse_rlimits, read_limits
@@ -109,7 +111,9 @@ class Death:
         """What it asked for when there was no more, where the message says."""
         for pattern in _SIZES:
             if match := pattern.search(f"{self.message}{self.remote or ''}"):
-                return parse_size(match[1].replace(" bytes", "B").replace(" ", ""))
+                # numpy writes "512. MiB"; whatever else a message may say, its size is an extra.
+                with suppress(UsageError):
+                    return parse_size(match[1].replace(" bytes", "B").replace(". ", "").replace(" ", ""))
         return None
 
 
