@@ -582,3 +582,15 @@ def test_an_uncaught_bad_alloc_is_told_with_the_limit(tmp_path: Path) -> None:
     assert "SIGABRT" in ended.postmortem.cause
     assert "std::bad_alloc" in ended.postmortem.cause
     assert "RLIMIT_AS is 1.00 GiB" in ended.postmortem.cause
+
+
+def test_a_mistake_in_the_post_mortem_does_not_cost_the_exit_code(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(**_: object) -> None:
+        raise ValueError("ours")
+
+    monkeypatch.setattr("rlmem.runner.supervise.find_cause", broken)
+    ended, said = supervised(script("sys.exit(4)"), tmp_path)
+    assert (ended.exit_code, ended.status) == (4, "failed")
+    assert said == ["cannot say why it ended: ValueError: ours"]

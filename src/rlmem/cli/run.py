@@ -158,11 +158,16 @@ def command(
         "started": utc_now(),
     }
     ended, moments, run = _supervised(words, policy, header, interval, record=not no_record)
-    document = recorded_document({**header, "ended": ended.to_dict()}, moments) | {"run": run}
+    try:
+        document = recorded_document({**header, "ended": ended.to_dict()}, moments) | {"run": run}
+        lines = summary_lines(document)
+    except Exception as error:  # a mistake of ours must not cost the command its exit code
+        _say(f"cannot report on it: {type(error).__name__}: {error}")
+        return ended.exit_code
     if output is not None:
         _write(document, output, as_json=as_json)
     if not quiet or ended.status != "ok" or ended.postmortem is not None:
-        for line in summary_lines(document):
+        for line in lines:
             _say(line)
     return ended.exit_code
 

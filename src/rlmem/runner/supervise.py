@@ -222,26 +222,30 @@ class Supervision:
         for told in self._left_behind("checkpoint"):  # it may have ended before it was asked again
             self._response.settle(told)
         found = self._deaths()
-        moments = self.timeline.moments
-        cause = find_cause(
-            returncode=returncode,
-            stopped_for=self._response.stopped_for,
-            deaths=found,
-            kills=risen,
-            moments=moments,
-            limits=places.limits,
-            exits=exits,
-            bounds=self._bounds.limits,
-        )
+        moments, postmortem = self.timeline.moments, None
+        try:
+            cause = find_cause(
+                returncode=returncode,
+                stopped_for=self._response.stopped_for,
+                deaths=found,
+                kills=risen,
+                moments=moments,
+                limits=places.limits,
+                exits=exits,
+                bounds=self._bounds.limits,
+            )
+            postmortem = examine(cause, moments, self._advice) if cause else None
+        except Exception as error:  # a mistake of ours must not cost the command its exit code
+            self._say("problem", f"cannot say why it ended: {type(error).__name__}: {error}")
         return Ended(
             returncode=returncode,
-            status=self._status(returncode, cause),
+            status=self._status(returncode, postmortem),
             wall_s=wall,
             peak=replace(self._final_peak(wall), members=self._foretold.members),
             events=tuple(self._events),
             deaths=found,
             exits=exits,
-            postmortem=examine(cause, moments, self._advice) if cause else None,
+            postmortem=postmortem,
             left=left,
             cleared=self._cleared,
             signals=tuple(signal.Signals(number).name for number in process.signals),
