@@ -67,6 +67,11 @@ class Plan:
         return min(verdicts, key=_WORST_FIRST.index)
 
     @property
+    def leaks(self) -> bool:
+        """Whether it grows for as long as it runs; a run may be over its limit before it does."""
+        return any(peak.leak is not None for peak in self.peaks)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What the verdict does not say: less is left now than the run needs, though it is within the limit."""
         top, free = self.top("ram"), self.budget.free_ram_bytes

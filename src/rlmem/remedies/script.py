@@ -190,8 +190,17 @@ LOOP_NAMES = {
         "learn_start",
         "start_steps",
         "start_timesteps",
+        "start_training",
+        "train_start",
+        "training_starts",
+        "warmup",
+        "warm_up",
         "warmup_steps",
+        "prefill",
+        "prefill_steps",
+        "burn_in",
         "min_replay_size",
+        "min_buffer_size",
     ),
 }
 #: Packages whose ReplayBuffer is SB3's, or a copy of it.

@@ -40,7 +40,7 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
         if script is None or text is None or not _was_refused(run):
             raise
         return Loop(job, wishes, None, text, script, run.facts).fitted()
-    if found.plan.verdict == "grows":
+    if found.plan.leaks:
         state = State(asked=found.asked, plan=found.plan)
         return Fitted(fit=Fit(start=state, end=state, status="grows"), written=Written(kind="nothing"))
     if found.replan is None:

@@ -53,6 +53,8 @@ class Loop:
         self.path = Path(job.target.text)
         self.start = State(asked=start.asked, plan=start.plan) if start else None
         self.early = self._early()
+        #: The plan of a copy that grows for as long as it runs, if one did.
+        self.leaking: Plan | None = None
         self.knobs = tuple(knobs_of(script, job.target, facts, skipped=self._given()))
         self.twice = kept_twice(script, facts)
 
@@ -83,6 +85,10 @@ class Loop:
 
     def _answer(self, status: str, end: State, draft: Draft) -> Fitted:
         start = self.start or State(asked=end.asked, plan=end.steps[0].before)
+        leaking = end.plan if end.plan.leaks else self.leaking if status == "no" else None
+        if leaking is not None:  # no count makes a leak fit
+            grown = replace(end, plan=leaking, steps=())
+            return as_diff(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
         fit = Fit(start=start, end=end, status=status)
         return as_diff(fit, self.job.target, draft, () if status == "already" else self._by_hand(draft))
 
@@ -192,6 +198,7 @@ class Loop:
         with tried(draft.and_edits(self.path, self.text, self.early), self.job.target) as target:
             run = self.job.run(target, what)
         found = traced(self.job.planner, replace(run, target=self.job.target))
+        self.leaking = found.plan if found.plan.leaks else self.leaking
         if not self.early:
             return found
         note = f"in the copies that were run, learning starts after {EARLY_STEPS:,} steps, so that an update is seen"

@@ -59,14 +59,16 @@ def loop(**more: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
-    """A command on a script whose dry run has these facts: its exit code and what it printed."""
+    """A command on a script whose dry runs have these facts, the last of them again: its exit code and what it printed."""
     script = tmp_path / "train.py"
     script.write_text("losses = []\n")
 
-    def run(facts: dict[str, Any], command: str, *options: str) -> tuple[int, str]:
+    def run(facts: dict[str, Any] | list[dict[str, Any]], command: str, *options: str) -> tuple[int, str]:
+        left = facts if isinstance(facts, list) else [facts]
+
         def dry_run(target: Target, **_: Any) -> DryRun:
             outcome = Outcome(status="ok", returncode=0, wall_s=9.0, peak=TreePeak())
-            return DryRun(target=target, facts=facts, outcome=outcome)
+            return DryRun(target=target, facts=left.pop(0) if len(left) > 1 else left[0], outcome=outcome)
 
         monkeypatch.setattr(dryrun, "dry_run", dry_run)
         monkeypatch.setattr(fitted, "dry_run", dry_run)
@@ -128,6 +130,26 @@ def test_fit_says_that_no_setting_helps(planned: Any) -> None:
     assert (code, "no setting makes a leak fit" in out) == (5, True)
     code, out = planned(loop(), "fit", "--ram", "8GB", "--vram", "8GB")
     assert (code, "whether it fits is unknown" in out) == (4, True)
+
+
+def buffer(script: Path, rows: int) -> dict[str, Any]:
+    row = {"address": 1, "nbytes": rows * 20_000, "shape": [rows, 20_000], "dtype": "uint8", "made_by": "numpy.zeros"}
+    return {**row, "where": f"{script}:3", "whole": False, "resident": 0, "written": None}
+
+
+def test_fit_offers_no_smaller_buffer_to_a_loop_that_grows_with_it_too(planned: Any) -> None:
+    planned.script.write_text("import numpy as np\nROWS = 1_000_000\nkept = np.zeros((ROWS, 20_000), np.uint8)\n")
+    whole, half = (buffer(planned.script, rows) for rows in (1_000_000, 300_000))
+    code, out = planned([loop(arrays=[whole]), loop(arrays=[half])], "fit", "--ram", "8GB", "--json")
+    document = json.loads(out)
+    assert (code, document["status"]) == (0, "fits")
+    assert "ROWS: 1_000_000 becomes " in document["steps"][0]["how"]
+    for first in ({}, {"levels": levels(5 * MB)}):
+        runs = [loop(arrays=[whole], **first), loop(arrays=[half], levels=levels(5 * MB, end=200))]
+        code, out = planned(runs, "fit", "--ram", "8GB", "--json")
+        document = json.loads(out)
+        assert (code, document["status"], document["steps"], document["machines"]) == (5, "grows", [], {})
+        assert document["write"]["text"] is None
 
 
 def test_a_run_that_does_not_fit_before_it_grows_does_not_fit(planned: Any) -> None:
