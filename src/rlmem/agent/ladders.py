@@ -206,7 +206,9 @@ class OnPolicy:
             self.rate = max(1e-6, (time.monotonic() - began) / steps)
         if steps < self.length:
             run.state.note(
-                "%d of %d steps of a rollout were stepped; the rest is filled with the same data" % (steps, self.length)
+                "{:,} of {:,} steps of a rollout were stepped; the rest is filled with the same data".format(
+                    steps, self.length
+                )
             )
             self.resize(self.length)
             if rows:

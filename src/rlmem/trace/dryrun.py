@@ -15,6 +15,7 @@ from rlmem import agent
 from rlmem.errors import AnalysisError
 from rlmem.runner.child import Outcome, run_child
 from rlmem.trace.length import is_whole_run
+from rlmem.trace.notes import merge_notes
 from rlmem.trace.sizing import size_sample
 from rlmem.trace.target import Target
 from rlmem.trace.undo import undo
@@ -108,7 +109,7 @@ def dry_run(
         finally:
             failures = undo(folder / "journal.jsonl")
         facts = _facts(folder, outcome, target)
-        facts["notes"] = [*failures, *facts["notes"]]
+        facts["notes"] = merge_notes([*failures, *facts["notes"]])
         facts["tree_peak"] = outcome.peak.pss_bytes
         if facts.get("sample"):
             facts["sized"] = size_sample(folder / "sample", target.python, env={**os.environ, **_QUIET})

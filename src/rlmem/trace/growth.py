@@ -19,6 +19,8 @@ from rlmem.units import GIB, MIB
 STEPS = 100_000_000
 #: What a leak comes to until then, at the least: where the end is known, where it is not.
 LEAST_BYTES, LEAST_SHARE, LEAST_ENDLESS = 64 * MIB, 0.1, 8 * GIB
+#: What a list without a bound comes to by the end of the run, to be a row of the plan.
+LEAST_ROW = MIB
 #: Elements a container has gained, and looks it was seen at, before it is believed.
 LEAST_GAINED, LEAST_LOOKS = 8, 3
 #: Of the rise, what a container must hold to be its owner, and what filling may leave unexplained.
@@ -70,8 +72,11 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
     )
 
 
-def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ...]:
-    """Containers with a bound, and how long each will be: full, or as long as the run lets it."""
+def filling(facts: Mapping[str, Any], leak: Leak | None = None) -> tuple[tuple[Mapping[str, Any], int], ...]:
+    """Containers that grow, and how long each will be: full, or as long as the run lets it.
+
+    Bounds are read from the source. What has none comes as far as the loop goes, where that is known, unless it is the leak.
+    """
     seen = facts.get("levels")
     if not seen or len(seen["looks"]) < LEAST_LOOKS or facts.get("ended"):
         return ()
@@ -79,10 +84,15 @@ def filling(facts: Mapping[str, Any]) -> tuple[tuple[Mapping[str, Any], int], ..
     left, rounds = rounds_left(looks), looks[-1]["rounds"] - looks[0]["rounds"]
     found = []
     for row in seen["containers"]:
-        if not row["capacity"]:
+        is_endless = (
+            not row["capacity"] and not row["shortened"] and left is not None and (leak is None or row["plain"])
+        )
+        if not (row["capacity"] or is_endless):
             continue
         reached = row["length"] + (math.inf if left is None else row["grown"] * left / rounds)
-        found.append((row, int(min(row["capacity"], max(row["length"], reached)))))
+        length = int(min(row["capacity"] or math.inf, max(row["length"], reached)))
+        if row["capacity"] or length * row["bytes_each"] >= LEAST_ROW:
+            found.append((row, length))
     return tuple(found)
 
 

@@ -290,7 +290,7 @@ class TracedLedger:
 
     def _containers(self) -> Iterator[tuple[Mapping[str, Any], int]]:
         """Bounded containers, each once, and how many elements each comes to."""
-        growing = {row.get("id", row["name"]): (row, length) for row, length in filling(self.facts)}
+        growing = {row.get("id", row["name"]): (row, length) for row, length in filling(self.facts, self.leak)}
         for row in self.facts.get("containers", ()):
             yield row, growing.pop(row.get("id"), (row, row["capacity"]))[1]
         yield from (found for found in growing.values() if found[0]["kind"] != "deque")
@@ -329,8 +329,9 @@ def _container(row: Mapping[str, Any], length: int) -> Held:
         high=round(BLOCKS_HIGH * row.get("most_each", nbytes)),
     )
     now = f"{row['length']:,} elements of a {row['kind']} now"
-    room = Quantity.of(row["capacity"], "bound", now) * each
-    amount = Quantity.of(length, "elements at the end of the run", now) * each if length < row["capacity"] else room
+    room = Quantity.of(row["capacity"] or length, "bound" if row["capacity"] else "elements at the end", now) * each
+    is_short = length < (row["capacity"] or 0)
+    amount = Quantity.of(length, "elements at the end of the run", now) * each if is_short else room
     name = row.get("path") or row.get("name") or row["kind"]
     return Held(f"containers.{name}", amount, nbytes * row["length"], basis="derived", room=room)
 
