@@ -54,6 +54,7 @@ def main(path):
         journal.start()
     state.overhead_bytes = max(0, proc.rss() - before)
     overtime(state, loop, max(1.0, job["time_s"]))
+    state.status("importing")
     run(state, loop)
 
 

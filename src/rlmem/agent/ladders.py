@@ -58,6 +58,8 @@ class OffPolicy:
         )
         while True:
             steps = TINY if first else 1
+            if first:
+                self.run.state.expect(steps * env.num_envs)
             result = self.run.collect(
                 env,
                 train_freq=kind(steps, unit),
@@ -74,7 +76,7 @@ class OffPolicy:
                 raise Done
         if first:
             self.run.state.phase("collect")
-            self.run.state.status("update")
+            self.run.state.status("updating")
             if self.run.fill_replay and not self.filled:
                 self.filled = True
                 if stores.is_compact(replay_buffer):
@@ -194,6 +196,7 @@ class OnPolicy:
         if self.rate and not run.fill_replay:
             steps = max(min(TINY, steps), min(steps, int(max(0.0, run.time_left()) * 0.4 / self.rate)))
         self.resize(steps)
+        run.state.expect(steps * env.num_envs)
         began = time.monotonic()
         rows = []
         if steps < self.length and stores.is_compact(rollout_buffer):
@@ -216,7 +219,7 @@ class OnPolicy:
             else:
                 extend(rollout_buffer, self.length)
         run.state.phase("collect")
-        run.state.status("update")
+        run.state.status("updating")
         return result
 
     def train(self):

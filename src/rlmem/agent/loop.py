@@ -79,7 +79,9 @@ class Loop:
         """The first environment or model is about to be made: what is resident now are libraries."""
         if "import" not in self.state.facts["phases"]:
             self.state.phase("import")
-        self.importing = False
+        if self.importing:
+            self.importing = False
+            self.state.status("building")
 
     def still_importing(self):
         """A module was loaded: what was resident then are libraries, if nothing of the run follows before the next."""
@@ -101,9 +103,13 @@ class Loop:
 
     def env_stepped(self):
         """An environment step; the first after optimizer steps ends a cycle."""
-        if self.held or self.state.forked:
+        if self.state.forked:
+            return
+        if self.held:
+            self.state.count_step()
             return
         self.env_steps += 1
+        self.state.count(self.env_steps, self.cycles)
         self.state.facts["env_steps"] = self.env_steps
         if not self.env_steps & (self.env_steps - 1):
             with self.state.own():
@@ -112,7 +118,7 @@ class Loop:
         if self.env_steps == 1:
             self.finder.stop()
             self.begin()
-            self.state.status("collect")
+            self.state.status("stepping")
             self.boundary = time.monotonic()
         if self.since:
             self.since = 0
@@ -130,7 +136,7 @@ class Loop:
         if not self.since and self.cycles + 1 in LOOKED_AT:
             # Up to here the target collected; what follows is the update.
             self.state.phase("collect")
-            self.state.status("update")
+            self.state.status("updating")
         self.since += 1
         self.updates += 1
         if self.first_update_s is None:

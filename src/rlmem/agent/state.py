@@ -10,6 +10,8 @@ from . import mapped, proc
 
 #: In the command line of processes that ``multiprocessing`` and joblib start.
 WORKERS = ("multiprocessing", "resource_tracker", "loky")
+#: Seconds between two words about how far it is.
+TOLD_S = 0.3
 #: Frames of these are not the user's.
 OWN = os.path.dirname(os.path.abspath(__file__))
 
@@ -32,6 +34,7 @@ class State:
         self.building = False
         #: Called to add what is best read at the very end (arrays, containers, versions).
         self.closers = []
+        self._said_at, self._steps = 0.0, [0, 0]
         #: True in a process forked from the target. Its patches are there as well, and count for nobody.
         self.forked = False
         os.register_at_fork(after_in_child=self._forked)
@@ -56,8 +59,27 @@ class State:
         """What happens now, for whoever watches."""
         path = self.job.get("status")
         if path and not self.forked:
+            self._said_at = time.monotonic()
             with open(path, "w") as file:
                 file.write(text)
+
+    def expect(self, steps):
+        """So many environment steps come next."""
+        self._steps = [0, steps]
+        self.status("stepping")
+
+    def count_step(self):
+        """One of them was made; told now and then."""
+        self._steps[0] += 1
+        if time.monotonic() - self._said_at > TOLD_S:
+            done, total = self._steps
+            self.status("stepping ({:,} of {:,})".format(done, total) if done <= total else "stepping")
+
+    def count(self, steps, updates):
+        """How far a loop of the target's own is; told now and then."""
+        if time.monotonic() - self._said_at > TOLD_S:
+            done = ", {:,} update{}".format(updates, "s" * (updates != 1)) if updates else ""
+            self.status("stepping ({:,} step{}{})".format(steps, "s" * (steps != 1), done))
 
     def reading(self):
         """The process tree now: bytes in all (shared pages once), this process's own, and each other process's.

@@ -221,7 +221,9 @@ def try_out(
     most = cap_bytes(cap)
     device = device or ("cuda" if gpu else None)
     with working(f"dry run of {found.name}") as tick:
-        return dry_run(found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick)
+        return dry_run(
+            found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick, on_phase=tick.phase
+        )
 
 
 def _keep(document: dict[str, Any]) -> None:

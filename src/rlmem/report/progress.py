@@ -66,13 +66,31 @@ def _bar(total: int, what: str, stream: TextIO) -> Iterator[Tell]:
         yield tell
 
 
+class Working(Protocol):
+    """Is called while the work goes on; ``phase`` says what it is at."""
+
+    def __call__(self, sample: object, /) -> None:
+        """Some time has passed."""
+
+    def phase(self, text: str, /) -> None:
+        """What is going on now."""
+
+
+class _Working:
+    def __init__(self, show: Callable[[str], None] = lambda text: None) -> None:
+        self.phase = show
+
+    def __call__(self, sample: object, /) -> None:
+        """The spinner turns by itself."""
+
+
 @contextmanager
-def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[object], None]]:
-    """A line that says what is going on and for how long, in a terminal; a plain one once elsewhere."""
+def working(what: str, stream: TextIO | None = None) -> Iterator[Working]:
+    """A line that says what is going on and for how long, in a terminal, and is gone at the end; a plain one elsewhere."""
     stream = stream or sys.stderr
     if not stream.isatty():
         print(f"{what} …", file=stream, flush=True)
-        yield lambda sample: None
+        yield _Working()
         return
     from rich.console import Console
     from rich.markup import escape
@@ -80,8 +98,8 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Callable[[objec
 
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
-        bar.add_task(escape(what), total=None)
-        yield lambda sample: None
+        task = bar.add_task(escape(what), total=None)
+        yield _Working(lambda text: bar.update(task, description=escape(f"{what}: {text}")))
 
 
 class Iterations(Protocol):

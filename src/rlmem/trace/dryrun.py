@@ -7,6 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -71,8 +72,12 @@ def dry_run(
     updates: int | None = None,
     device: str | None = None,
     on_tick: Callable[[Any], None] | None = None,
+    on_phase: Callable[[str], None] | None = None,
 ) -> DryRun:
-    """Run the target; ``mode`` is ``trace`` (small and quick) or ``measure`` (real sizes, buffers filled)."""
+    """Run the target; ``mode`` is ``trace`` (small and quick) or ``measure`` (real sizes, buffers filled).
+
+    ``on_phase`` is told what it is at: importing, building, stepping, updating.
+    """
     limit = time_s or (TIME_S if mode == "trace" else MEASURE_TIME_S)
     folder = Path(tempfile.mkdtemp(prefix="rlmem-job-")).resolve()
     failures: tuple[str, ...] = ()
@@ -104,7 +109,7 @@ def dry_run(
                 env={**os.environ, **_QUIET},
                 cap_bytes=cap_bytes,
                 time_limit_s=limit + 45.0,
-                on_tick=on_tick,
+                on_tick=_telling(folder / "status", on_tick, on_phase),
             )
         finally:
             failures = undo(folder / "journal.jsonl")
@@ -112,11 +117,31 @@ def dry_run(
         facts["notes"] = merge_notes([*failures, *facts["notes"]])
         facts["tree_peak"] = outcome.peak.pss_bytes
         if facts.get("sample"):
+            if on_phase is not None:
+                on_phase("coding a sample of the observations (compiled the first time, about 25 s)")
             facts["sized"] = size_sample(folder / "sample", target.python, env={**os.environ, **_QUIET})
         return DryRun(target=target, facts=facts, outcome=outcome)
     finally:
         if not failures:  # else it holds the only copies
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _telling(
+    status: Path, on_tick: Callable[[Any], None] | None, on_phase: Callable[[str], None] | None
+) -> Callable[[Any], None] | None:
+    """What is called while the child runs; it also passes on what the agent writes about how far it is."""
+    if on_phase is None:
+        return on_tick
+    on_phase("starting")
+
+    def tick(sample: Any) -> None:
+        if on_tick is not None:
+            on_tick(sample)
+        with suppress(OSError):  # not there yet
+            if text := status.read_text(encoding="utf-8"):
+                on_phase(text)
+
+    return tick
 
 
 def _facts(folder: Path, outcome: Outcome, target: Target) -> dict[str, Any]:

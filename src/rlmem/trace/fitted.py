@@ -43,6 +43,7 @@ class Job:
                 time_s=self.time_s,
                 device=self.device,
                 on_tick=tick,
+                on_phase=getattr(tick, "phase", None),
             )
 
 
