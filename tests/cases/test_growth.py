@@ -200,6 +200,34 @@ LEAKS: dict[str, tuple[str, str | None]] = {
         "pool",
     ),
     "workers": (WORKERS, None),
+    "hidden-state": (
+        dqn("gru = nn.GRUCell(4, 64)\nh = torch.zeros(1, 64)", "h = gru(torch.as_tensor(n)[None], h)"),
+        None,
+    ),
+    "log-probabilities": (
+        dqn(
+            "logps = []",
+            "logps.append(torch.distributions.Categorical(logits=net(torch.as_tensor(n))).log_prob(torch.tensor(0)))",
+        ),
+        "logps",
+    ),
+    "visited": (dqn("counts = {}", "counts[n.tobytes()] = np.repeat(n, 32)"), "counts"),
+    "frames": (dqn("frames = []", "frames.append(np.zeros((84, 84), np.uint8) + (step % 255))"), "frames"),
+    "checkpoints": (ppo("pool = {}", update="pool[update] = copy.deepcopy(nn.Linear(300, 300).state_dict())"), "pool"),
+    "hooks": (
+        dqn(update="big = torch.zeros(2000)\nnet[1].register_forward_hook(lambda m, i, o, big=big: None)", steps=10**7),
+        "Tanh._forward_hooks",
+    ),
+    "environments": (
+        ppo(
+            "envs = []", update="envs.append(gym.make('CartPole-v1')); envs[-1].reset(); envs[-1].big = np.ones(50_000)"
+        ),
+        "envs",
+    ),
+    "thread-local": (
+        dqn("import threading\nlocal = threading.local()\nlocal.kept = []", "local.kept.append(np.repeat(n, 2000))"),
+        None,
+    ),
 }
 FINE: dict[str, str] = {
     "list-with-a-bound": dqn(RING, "buffer.add((o, n, a, r, d))"),
@@ -229,6 +257,35 @@ FINE: dict[str, str] = {
     "batches-of-all-sizes": dqn(update="net(torch.randn(random.randint(1, 4000), 4)).sum().item()"),
     "short-run": dqn("data = []", "data.append((n, r))", steps=20_000),
     "target-network": dqn("target = copy.deepcopy(net)", update="target.load_state_dict(net.state_dict())"),
+}
+LATE = "late = nn.Linear(1000, 2000)\nsecond = torch.optim.Adam(late.parameters())"
+WRITER = """
+import tempfile
+from torch.utils.tensorboard import SummaryWriter
+writer = SummaryWriter(tempfile.mkdtemp())
+"""
+FINE |= {
+    "optimizer-that-starts-late": dqn(
+        LATE,
+        update="if step > 200:\n    late(torch.randn(8, 1000)).sum().backward(); second.step(); second.zero_grad()",
+    ),
+    "tensorboard": dqn(WRITER, update="writer.add_scalar('loss', loss.item(), step)"),
+    "last-checkpoints": ppo(
+        "saved = {}",
+        update="saved[update] = copy.deepcopy(nn.Linear(500, 500).state_dict())\nif len(saved) > 5: del saved[min(saved)]",
+    ),
+    "cycles": dqn("class Node: pass", "node = Node(); node.self, node.data = node, np.ones(5_000)", steps=10**7),
+    "monitor": dqn(
+        "from stable_baselines3.common.monitor import Monitor\nenv = Monitor(env)\n"
+        "ep_info_buffer = collections.deque(maxlen=100)",
+        "if 'episode' in info: ep_info_buffer.append(info['episode'])",
+    ),
+    "best-episodes": dqn(
+        "import heapq\nbest, current = [], []",
+        "current.append(n)",
+        episode="heapq.heappush(best, (len(current), step, np.array(current))); current = []\nif len(best) > 50: heapq.heappop(best)",
+    ),
+    "generations": ppo("pool = []", update="pool.append(copy.deepcopy(net))\npool = pool[-10:]"),
 }
 SHORT = {"graphs", "transitions", "native", "list-with-a-bound", "array-that-fills", "statistics"}
 
@@ -261,6 +318,8 @@ def test_a_leak_has_no_peak(name: str, tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("name", _cases(FINE))
 def test_what_settles_or_fills_is_no_leak(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    if name == "tensorboard":
+        pytest.importorskip("tensorboard")
     code, document = plan(tmp_path, FINE[name], capsys)
     assert code == 0, document["summary"]
     assert document["growth"] is None

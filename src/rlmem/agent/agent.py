@@ -66,6 +66,8 @@ def overtime(state, loop, seconds):
     def over():
         if state.rehearsed_until is not None and time.monotonic() < state.rehearsed_until:
             overtime(state, loop, state.rehearsed_until - time.monotonic() + 1.0)
+        elif state.left() > 0.5:
+            overtime(state, loop, state.left())
         elif (state.building or (loop.updates and not loop.cycles)) and state.elapsed() < job_s + NEARLY_S:
             overtime(state, loop, 1.0)  # a model is being built, or an update has begun: nearly there
         else:

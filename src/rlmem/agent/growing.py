@@ -183,11 +183,9 @@ def bounds(name, owner, file, length):
     for path in {file, *(frame.f_code.co_filename for frame in frames())}:
         tree = parsed(path)
         for node in ast.walk(tree) if tree is not None else ():
-            for limit in _limits(node, name):
+            for limit in _limits(node, name, tree):
                 value = evaluate(limit, owner, path)
-                if value is not None and value > length:
-                    capacities.append(value)
-                elif value is not None and value == length:
+                if value is not None and value >= length:
                     capacities.append(value)
             known["shortened"] = known["shortened"] or _shortens(node, name)
         if tree is not None and not known["shortened"]:
@@ -197,7 +195,17 @@ def bounds(name, owner, file, length):
     return known
 
 
-def _limits(node, name):
+def _modulos(node):
+    """What indices are taken modulo of."""
+    return (part.right for part in ast.walk(node) if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod))
+
+
+def _gives(node, name):
+    """Whether a statement gives a variable a value."""
+    return isinstance(node, ast.Assign) and any(isinstance(each, ast.Name) and each.id == name for each in node.targets)
+
+
+def _limits(node, name, tree=None):
     """Expressions that bound a container of this name: beside its length in a comparison, or after ``%`` in its index."""
     if isinstance(node, ast.Compare) and len(node.comparators) == 1:
         sides = (node.left, node.comparators[0])
@@ -205,9 +213,12 @@ def _limits(node, name):
             if _is_length(one, name):
                 yield other
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and _named(node.value, name):
-        for part in ast.walk(node.slice):
-            if isinstance(part, ast.BinOp) and isinstance(part.op, ast.Mod):
-                yield part.right
+        yield from _modulos(node.slice)
+        if isinstance(node.slice, ast.Name) and tree is not None:
+            values = [each.value for each in ast.walk(tree) if _gives(each, node.slice.id)]
+            ends = [list(_modulos(value)) for value in values]
+            if all(ends):
+                yield from (end for each in ends for end in each)
 
 
 def _is_length(node, name):

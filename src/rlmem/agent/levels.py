@@ -22,16 +22,18 @@ MOST_LEVELS, EVERY_S = 256, 0.02
 LOOKS, LOOK_S, LOOK_SHARE = 4, 0.7, 0.15
 #: Of classes with more objects than this, attributes are not looked through.
 MOST_OBJECTS = 500
-#: A loop is watched for so long, and for so long if its level rises; what is left of the job's time then.
+#: A loop is watched for so long, and for so long if its level rises, without the time it waited for a core; what is left
+#: of the job's time then.
 LEAST_S, LONGEST_S, LEFT_S = 2.5, 12.0, 4.0
-#: After so many bytes more than at first nothing is left to be learned: nothing settles like that.
-ENOUGH = 256 << 20
+#: After so many bytes more than at first nothing is left to be learned: nothing settles like that, nor, when all looks
+#: were taken and the collector was called, like this.
+ENOUGH, CLEAR = 256 << 20, 32 << 20
 #: Shorter containers are not followed, nor more than this many of those that grow.
 LEAST_LENGTH, MOST_CONTAINERS = 3, 12
 #: Fewer updates than this are few. Of more, the first part is left out, and the rest is looked at in stretches.
-FEW, SETTLING, STRETCHES = 5, 0.2, 4
-#: A level that rises by less than this is not a rise.
-LEAST_RISE, LEAST_SHARE = 4 << 20, 0.01
+FEW, SETTLING, STRETCHES, SHORTER = 5, 0.2, 4, 10
+#: A level that rises by less than this is not a rise; by this much, it is worth a longer look.
+LEAST_RISE, LEAST_SHARE, HINT = 2 << 20, 0.005, 3 << 18
 #: Each stretch rises by at least this part of the mean, the last by this: what settles rises less and less.
 STEADY, LAST = 0.35, 0.6
 _KINDS = (list, dict, set, deque)
@@ -50,21 +52,22 @@ class Levels:
         self.per = per
         self.points, self.looks = [], []
         self.lengths = {}
-        self.began = self.last = self.looked = None
-        self.took, self.every, self.level = 0.0, EVERY_S, 0
+        self.began = self.looked = None
+        self.took, self.every, self.level, self.next = 0.0, EVERY_S, 0, 0.0
+        self.wants_more = True
         self.first_arrays = set()
 
     def after(self, per, rounds, steps):
         """A round is behind us: an update, or an environment or optimizer step where no more is seen."""
-        now = time.monotonic()
         if per != self.per:
             self.begin(per)
-        if self.began is None:
-            self.began = self.last = now
-        elif now - self.last < self.every:
+        elif time.monotonic() < self.next:
             return
-        self.last = now
+        self.next, now = time.monotonic() + self.every, worked()
+        if self.began is None:
+            self.began = now
         self.points.append((rounds, steps, held()))
+        self.wants_more = self._wants_more(now)
         if len(self.points) > MOST_LEVELS:
             del self.points[1:-1:2]
             self.every *= 2
@@ -73,17 +76,19 @@ class Levels:
         fast = level - self.level > ENOUGH // 6
         if self.looked is None or fast or (now - self.looked > LOOK_S and not rare):
             self.level = level
+            if rises(self.points, HINT) is not None:
+                gc.collect()  # garbage that waits for the collector rises as a leak does, until it comes
             self.look(rounds, steps)
 
     def look(self, rounds, steps):
         """Read what fills and how long containers are."""
         if self.looks and self.looks[-1]["rounds"] == rounds:
             return
-        began = time.monotonic()
+        began = worked()
         with self.state.own():
             self.looks.append({"rounds": rounds, "steps": steps, "arrays": self._filling(), "progress": progress()})
             self._census()
-        self.looked = time.monotonic()
+        self.looked = worked()
         self.took += self.looked - began
 
     def _filling(self):
@@ -101,7 +106,7 @@ class Levels:
         return total + sum(row["resident"] for row in self.arrays.of_workers())
 
     def _census(self):
-        """Lengths of containers; from the second look on only of those that have become longer every time."""
+        """Lengths of containers; from the third look on only of those that have become longer, and never shorter."""
         first, number = len(self.looks) == 1, len(self.looks)
         grown = {}
         for item in containers():
@@ -114,19 +119,21 @@ class Levels:
             # One that was too short for the first look has not been followed from the beginning.
             if earlier is None and number == 2:
                 earlier = (0,)
-            if earlier is not None and (not earlier or count > earlier[-1]):
+            if earlier is not None and (number < 3 or count > earlier[0]) and (not earlier or count >= earlier[-1]):
                 grown[id(item)] = (*earlier, count)
         self.lengths = grown
 
-    @property
-    def wants_more(self):
+    def _wants_more(self, now):
         """Whether the loop should go on: a little in any case, and longer for a level that rises as a leak's would."""
-        seen = time.monotonic() - self.began
+        seen = now - self.began
         if self.state.left() < LEFT_S or (seen > LONGEST_S and not self.is_open):
             return False
         if len(self.points) > 4 and self.points[-1][2] - self.points[1][2] > ENOUGH:
             return False
-        return seen < LEAST_S or len(self.looks) < LOOKS or self.is_open or rises(self.points) is not None
+        if seen < LEAST_S or len(self.looks) < LOOKS or self.is_open:
+            return True
+        found = rises(self.points, HINT)
+        return found is not None and found[1] < CLEAR
 
     @property
     def is_open(self):
@@ -141,7 +148,7 @@ class Levels:
         if len(self.looks) < 2:
             return
         if len(self.looks) >= 3:
-            grown = [item for item in containers() if len(self.lengths.get(id(item), ())) > 2]
+            grown = [item for item in containers() if is_growing(self.lengths.get(id(item), ()))]
             found = growing.describe(grown, {key: self.lengths[key] for key in map(id, grown)})[:MOST_CONTAINERS]
         else:
             found = []
@@ -190,7 +197,17 @@ def is_own(name, places):
     return name == "__main__" or not (roots.is_library(file, places) or file.startswith(OWN))
 
 
-def rises(points):
+def is_growing(lengths):
+    """Whether a container got longer in the first half of the looks, and still did in the second."""
+    return len(lengths) > 2 and lengths[0] < lengths[len(lengths) // 2] < lengths[-1]
+
+
+def worked():
+    """Seconds on a clock that stands still while this process waits for a core: on a busy machine a loop is seen longer."""
+    return time.monotonic() - proc.waited()
+
+
+def rises(points, least=LEAST_RISE):
     """``(bytes per round, rise, least per round, most)`` of levels that go up steadily to the end; else ``None``.
 
     By their lower envelope; least and most are those of its stretches.
@@ -202,26 +219,35 @@ def rises(points):
         return None
     few = len(points) < FEW
     first, last = points[0][0], points[-1][0]
-    points = [point for point in points if few or point[0] > first + SETTLING * (last - first)]
-    first = points[0][0]
-    if len(points) < 2 * STRETCHES:  # long updates: each is a stretch of its own
-        lows = [(point[0], point[2]) for point in points]
-    else:
-        parts = {}
-        for point in points:
-            part = min(STRETCHES - 1, int(STRETCHES * (point[0] - first) / (last - first)))
-            parts[part] = min(parts.get(part, point), point, key=lambda low: low[2])
-        lows = [(parts[part][0], parts[part][2]) for part in sorted(parts)]
+    settled = [point for point in points if few or point[0] > first + SETTLING * (last - first)]
+    lows = envelope(settled, STRETCHES)
     if len(lows) < 3:
         return None
     steps = [lows[index + 1][1] - lows[index][1] for index in range(len(lows) - 1)]
     rise, mean = lows[-1][1] - lows[0][1], (lows[-1][1] - lows[0][1]) / len(steps)
-    if rise < max(LEAST_RISE, LEAST_SHARE * lows[0][1]) * (4 if few else 1) or lows[-1][0] <= lows[0][0]:
+    if (
+        rise < max(least, least / LEAST_RISE * LEAST_SHARE * lows[0][1]) * (4 if few else 1)
+        or lows[-1][0] <= lows[0][0]
+    ):
         return None
     if min(steps) < STEADY * mean or steps[-1] < LAST * mean:
         return None
-    slopes = [step / (lows[index + 1][0] - lows[index][0]) for index, step in enumerate(steps)]
-    return rise / (lows[-1][0] - lows[0][0]), rise, min(slopes), max(slopes)
+    # Shorter ones: blocks fall into the heap's holes for a while, and for a while they do not.
+    short = lows if len(points) < 2 * SHORTER else envelope(points, SHORTER)[1:]
+    slopes = [(short[index + 1][1] - low) / (short[index + 1][0] - at) for index, (at, low) in enumerate(short[:-1])]
+    each = rise / (lows[-1][0] - lows[0][0])
+    return each, rise, max(0.0, min(each, *slopes)), max(each, *slopes)
+
+
+def envelope(points, count):
+    """``(round, bytes)`` of the lowest level in each of so many stretches of the rounds; of each round if there are few."""
+    if len(points) < 2 * count:
+        return [(point[0], point[2]) for point in points]
+    first, last, lowest = points[0][0], points[-1][0], {}
+    for point in points:
+        part = min(count - 1, int(count * (point[0] - first) / (last - first)))
+        lowest[part] = min(lowest.get(part, point), point, key=lambda low: low[2])
+    return [(lowest[part][0], lowest[part][2]) for part in sorted(lowest)]
 
 
 def held():

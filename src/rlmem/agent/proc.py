@@ -162,3 +162,9 @@ def resident(address, nbytes):
             pages += int((own if forked else own & alone).sum() + swapped.sum())
             wanted -= len(entries)
     return min(pages * PAGE, nbytes)
+
+
+def waited():
+    """Seconds this process (its main thread) was ready to run and another one had the core; 0 where nobody counts them."""
+    words = (read("%s/self/schedstat" % PROC) or b"").split()
+    return int(words[1]) / 1e9 if len(words) > 1 else 0.0

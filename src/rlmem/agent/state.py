@@ -12,6 +12,8 @@ from . import mapped, proc
 WORKERS = ("multiprocessing", "resource_tracker", "loky")
 #: Seconds between two words about how far it is.
 TOLD_S = 0.3
+#: No dry run takes more than so many seconds longer because the machine is busy.
+WAITED_S = 15.0
 #: Frames of these are not the user's.
 OWN = os.path.dirname(os.path.abspath(__file__))
 
@@ -21,7 +23,7 @@ class State:
 
     def __init__(self, job):
         self.job = job
-        self.began = time.monotonic()
+        self.began, self.waited = time.monotonic(), proc.waited()
         self.pid = os.getpid()
         self.overhead_bytes = 0
         #: The most this process held before its own high-water mark was set back last; see :meth:`own`.
@@ -43,8 +45,8 @@ class State:
         self.forked = True
 
     def elapsed(self):
-        """Seconds since the agent started."""
-        return time.monotonic() - self.began
+        """Seconds since the agent started, without those it waited for a core: a busy machine shows as much as an idle one."""
+        return time.monotonic() - self.began - min(proc.waited() - self.waited, WAITED_S)
 
     def left(self):
         """Seconds of the job's own time that are left."""

@@ -26,7 +26,7 @@ LEAST_GAINED, LEAST_LOOKS = 8, 3
 #: Of the rise, what a container must hold to be its owner, and what filling may leave unexplained.
 OWNS, UNEXPLAINED = 0.3, 0.3
 #: A rate is not known better than this: which of the heap's holes are filled first differs from run to run.
-UNSURE = 1.15
+UNSURE = 1.3
 
 Rows = Sequence[Mapping[str, Any]]
 
@@ -62,8 +62,8 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
         return None
     return Leak(
         bytes_each=max(1, round(each)),
-        low_bytes=max(1, round(min(low, each / UNSURE))),
-        high_bytes=max(1, round(max(high, each * UNSURE))),
+        low_bytes=max(1, round(min(low, each) / UNSURE)),
+        high_bytes=max(1, round(max(high, each) * UNSURE)),
         per=seen["per"],
         rounds=last["rounds"],
         rise_bytes=max(0, rise),

@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from rlmem.agent.levels import rises
+from rlmem.agent.levels import HINT, is_growing, rises
 from rlmem.cli import run as cli
 from rlmem.runner.child import Outcome
 from rlmem.runner.sampler import TreePeak
 from rlmem.trace import dryrun, fitted
 from rlmem.trace.dryrun import DryRun
-from rlmem.trace.growth import find_leak
+from rlmem.trace.growth import filling, find_leak
 from rlmem.trace.target import Target
 
 MB = 10**6
@@ -86,7 +86,7 @@ def test_a_loop_that_grows_is_said_to_in_every_format(planned: Any, form: str) -
     assert code == 5
     text = " ".join(out.split())
     assert (
-        "grows 5.00 MB (4.35–5.75) an update (losses): no peak can be said; at this rate 8.00 GB are full after" in text
+        "grows 5.00 MB (3.85–6.50) an update (losses): no peak can be said; at this rate 8.00 GB are full after" in text
     )
     if form == "json":
         document = json.loads(out)
@@ -231,3 +231,44 @@ def test_a_list_that_was_seen_to_keep_graphs_is_named_with_the_line_that_adds_to
     plain = loop(levels=levels(5 * MB, containers=(container("losses", 5 * MB),)))
     _, out = planned(plain, "plan", "--ram", "8GB")
     assert "losses grows at train.py:3: losses.append(net(x).mean())" in out
+
+
+def test_other_commands_say_that_vram_is_unknown(planned: Any) -> None:
+    code, out = planned(loop(), "plan", "--ram", "8GB", "--vram", "8GB", "--full")
+    assert (code, out.startswith("VRAM is not known")) == (4, True)
+    _, out = planned(loop(), "compare", str(planned.script), "--ram", "8GB", "--vram", "8GB")
+    assert out.count("VRAM is not known") == 2
+    _, out = planned(loop(), "compare", str(planned.script), "--ram", "8GB", "--vram", "8GB", "--json")
+    assert {json.loads(out)[side]["verdict"] for side in ("left", "right")} == {"unknown"}
+    code, _ = planned(loop(), "capacity", "--vary", "buffer_size", "--vram", "8GB")
+    assert code == 3, "a loop of its own cannot be planned changed"
+
+
+def test_statistics_are_a_row_where_they_come_to_something() -> None:
+    losses = container("losses", 32, grown=39, plain=True)
+    facts = loop(levels=levels(0, containers=(losses,), end=1_000_000))
+    assert find_leak(facts) is None
+    ((row, length),) = filling(facts)
+    assert (row["name"], length) == ("losses", pytest.approx(1_000_000, rel=0.01))
+    assert filling(loop(levels=levels(0, containers=(losses,), end=10_000))) == ()
+
+
+def test_what_is_the_leak_is_no_row_beside_it() -> None:
+    small = container("memory", 400)
+    facts = loop(levels=levels(0, containers=(small,), end=10_000_000))
+    leak = find_leak(facts)
+    assert leak is not None
+    assert filling(facts, leak) == ()
+
+
+def test_a_small_steady_rise_is_worth_a_longer_look() -> None:
+    small = [(rounds, 0, 200 * MB + rounds * 25_000) for rounds in range(60)]
+    assert rises(small) is None
+    assert rises(small, HINT) is not None
+
+
+def test_containers_grow_when_they_did_in_both_halves_of_the_looks() -> None:
+    assert is_growing((0, 5, 5, 9))
+    assert not is_growing((0, 5, 5, 5))
+    assert not is_growing((5, 5, 5, 9))
+    assert not is_growing((0, 9))
