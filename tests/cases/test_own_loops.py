@@ -59,6 +59,7 @@ def test_forked_workers_inherit_patches_that_do_nothing_there(tmp_path: Path, wo
     # Steps of the vector, counted once, and not those of each worker.
     assert run.facts["loop"]["env_steps"] == 16 * run.facts["loop"]["cycles"] + 1
     assert len(run.facts["phases"]["update"]["others"]) == workers
+    assert plan_dry_run(Planner(make_budget(ram="4GB")), run).spec.get("n_envs") == workers
     assert not (tmp_path / "steps.txt").exists(), "what forks write is put back"
 
 

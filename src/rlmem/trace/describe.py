@@ -61,9 +61,17 @@ def from_facts(name: str, facts: Mapping[str, Any]) -> RunSpec:
     spec = RunSpec().having({"name": name}, "the target")
     model = facts.get("model") or facts.get("request")
     if not model:
-        return spec
+        workers = _workers(facts)
+        return spec.having({"n_envs": workers}, "worker processes that were seen") if workers else spec
     origin = "read from the live model" if "settings" in model else "the constructor's arguments"
     return spec.having(_fitting(_values(model, facts)), origin)
+
+
+def _workers(facts: Mapping[str, Any]) -> int:
+    """Worker processes of a loop of its own, at the last reading."""
+    phases = facts.get("phases") or {}
+    last = next((phases[name] for name in ("update", "final", "collect") if name in phases), {"others": ()})
+    return sum(row["role"] == "worker" for row in last["others"])
 
 
 def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:
