@@ -170,8 +170,9 @@ class TracedLedger:
             yield _leaked(self.leak, leaked, name, self.limit_bytes)
             rest -= leaked
         settle = self._later_share() if name in ("collect", "update") else 0.0
-        # The range of the reading belongs to what is left of it; where nothing is, to the libraries.
-        alone = {"whole": main, "settle": settle} if not rest else {"noise": False}
+        # The range of the reading belongs to what is left of it; where that is too little to vary so much, to the libraries.
+        wide, exact = {"whole": main, "settle": settle}, {"noise": False}
+        alone, other = (wide, exact) if rest < noise_of(main) else (exact, wide)
         yield _entry(
             "runtime.imports", name, _measured(imports, "libraries as imported", MEASURED, **alone), "measured"
         )
@@ -182,7 +183,7 @@ class TracedLedger:
                 "build": "environments, model objects, libraries loaded by them",
             }.get(name, "environments, batches, activations, heap")
             origin = f"peak of the process in {name}, without the parts named; {MEASURED}"
-            yield _entry(WORKING_SET, name, _measured(rest, what, origin, whole=main, settle=settle), "measured")
+            yield _entry(WORKING_SET, name, _measured(rest, what, origin, **other), "measured")
         yield from self._workers(others, name)
         for growth in self.growth:
             if growth.phase == name and growth.amount.high:
@@ -385,11 +386,16 @@ def _leaked(leak: Leak, nbytes: int, phase: str, limit_bytes: int | None) -> Ent
     return _entry(f"leak.{leak.owner or 'heap'}", phase, amount, "measured")
 
 
+def noise_of(nbytes: int) -> int:
+    """By how much a reading differs from the same one of another run."""
+    return round(NOISE_SHARE * nbytes) + NOISE_BYTES
+
+
 def _measured(
     nbytes: int, name: str, origin: str, *, whole: int | None = None, settle: float = 0.0, noise: bool = True
 ) -> Quantity:
     """A measured amount with the range of the whole reading it belongs to."""
-    spread = round(NOISE_SHARE * (whole or nbytes)) + (NOISE_BYTES if whole else 0) if noise else 0
+    spread = (noise_of(whole) if whole else round(NOISE_SHARE * nbytes)) if noise else 0
     later = round(LATER_BYTES + settle * (whole or nbytes)) if settle else 0
     return Quantity.of(nbytes, name, origin, low=max(0, nbytes - spread), high=nbytes + spread + later)
 

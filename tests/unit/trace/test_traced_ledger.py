@@ -444,3 +444,13 @@ def test_what_a_sample_shows_enters_the_description_with_its_origin_and_the_reme
 def test_a_sample_that_cannot_be_looked_at_says_why(found: dict[str, Any], words: str) -> None:
     made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(sac() | {"sized": found}))
     assert any(words in note and "not known" in note for note in made.notes)
+
+
+def test_a_range_has_two_sides_where_a_reading_is_nothing_but_libraries() -> None:
+    phases = {"import": reading(300), "build": reading(300), "final": reading(301)}
+    facts = {"met": "end", "stop": None, "phases": phases, "versions": {"numpy": "2"}, "wall_s": 1.0}
+    plan = plan_dry_run(
+        Planner(make_budget(ram="1GB")), run_of({"notes": [], "arrays": [], "containers": [], "ended": True, **facts})
+    )
+    for peak in plan.peaks:
+        assert peak.low_bytes < peak.expected_bytes < peak.high_bytes, peak.phase
