@@ -78,6 +78,7 @@ def take(folder: Path) -> None:
         child([*RLMEM, "run", "--", "python", script.name], folder),
         sync_playwright() as play,
     ):
+        expect.set_options(timeout=60_000)  # on a busy machine
         link = re.findall(r"http\S+", line)[0]
         base = link.split("/token/")[0]
         arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
