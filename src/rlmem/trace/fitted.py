@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 from rlmem.planner import Planner
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
+from rlmem.runner.child import run_child
 from rlmem.trace.drafts import Draft, shown
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.target import Target
@@ -73,3 +75,13 @@ def as_diff(fit: Fit, target: Target, draft: Draft, by_hand: tuple[str, ...]) ->
     text = shown(draft, target)
     written = Written(kind="diff" if text else "nothing", text=text, by_hand=by_hand)
     return Fitted(fit=fit, written=written, draft=draft if text or draft.args else None, args=draft.args)
+
+
+def lacking(target: Target, *modules: str) -> tuple[str, ...]:
+    """What the target's interpreter has to get before the edited script runs there."""
+    check = f"import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in {modules!r}))"
+    if run_child([target.python, "-c", check], cwd=target.folder, env=dict(os.environ), time_limit_s=30).status == "ok":
+        return ()
+    if "numba" not in modules:
+        return (f"{target.python} has no rlmem: pip install rlmem there",)
+    return (f"{target.python} has no rlmem with its buffers: pip install 'rlmem[buffers]' there",)

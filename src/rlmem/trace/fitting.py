@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,11 +12,10 @@ from rlmem.remedies.base import Fit, State, Wishes, over
 from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_script
 from rlmem.remedies.search import Search
-from rlmem.runner.child import run_child
 from rlmem.scripts import Project, Script, ScriptError, parse_script
 from rlmem.trace.drafts import Draft
 from rlmem.trace.dryrun import DryRun
-from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
 from rlmem.trace.loops import Loop
 from rlmem.trace.plan import Traced, traced
 from rlmem.trace.target import Target
@@ -79,10 +77,7 @@ def _needed(target: Target, state: State) -> tuple[str, ...]:
     """What the target's interpreter lacks for a compact buffer."""
     if "storage" not in state.changes:
         return ()
-    check = "import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in ('rlmem', 'numba')))"
-    if run_child([target.python, "-c", check], cwd=target.folder, env=dict(os.environ), time_limit_s=30).status == "ok":
-        return ()
-    return (f"{target.python} has no rlmem with its buffers: pip install 'rlmem[buffers]' there",)
+    return lacking(target, "rlmem", "numba")
 
 
 def _started_smaller(job: Job, found: Traced) -> Traced:

@@ -20,6 +20,12 @@ NEXT = re.compile(
 )
 #: Arrays below this share of all are not worth a change.
 _LEAST_SHARE = 0.1
+#: Wrappers that stack frames, and their argument for how many.
+_STACKS = {
+    "FrameStackObservation": ((1, "stack_size"),),
+    "FrameStack": ((1, "num_stack"), (1, "k"), (1, "n_frames")),
+    "VecFrameStack": ((1, "n_stack"),),
+}
 #: What a script may ask of an array besides its rows.
 _ASKED = ("shape", "dtype", "nbytes")
 _IMPORT = "from rlmem.buffers import Rows"
@@ -47,6 +53,17 @@ class Twice:
     nbytes: int
     edits: tuple[Edit, ...] = ()
     reason: str = ""
+    #: Frames in a stack, where the script stacks them along the first or the last axis of a row.
+    frames: int = 1
+
+    @property
+    def frames_by_hand(self) -> str:
+        """What the same data takes once each frame is kept once."""
+        return (
+            f"to leave learning as it is: rlmem.buffers.Replay keeps each frame of the stack of {self.frames} once, so that "
+            f"{self.name} and {self.next_name} together take about {format_size(self.nbytes // self.frames)} "
+            "(docs/buffers.md)"
+        )
 
     @property
     def by_hand(self) -> str:
@@ -100,7 +117,19 @@ def _twice(
         nbytes=row["nbytes"],
         edits=tuple(edits),
         reason=reason,
+        frames=_frames(scripts, row["shape"]),
     )
+
+
+def _frames(scripts: tuple[Script, ...], shape: list[int]) -> int:
+    for script in scripts:
+        for call in script.calls_of(*_STACKS):
+            name = script.called(call)
+            for place, keyword in _STACKS[name.leaf] if name is not None else ():
+                given = script.value(script.argument(call, keyword, place))
+                if isinstance(given, int) and given in (shape[1], shape[-1]):
+                    return given
+    return 1
 
 
 def _reason(

@@ -23,7 +23,7 @@ from rlmem.rules.knobs import rounded_down
 from rlmem.scripts import Script
 from rlmem.scripts.counts import Count, with_argument
 from rlmem.trace.drafts import Draft, tried
-from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
 from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of
 from rlmem.trace.loop_rows import HOW, ROWS_ONCE, kept_twice
 from rlmem.trace.plan import Traced, traced
@@ -31,8 +31,9 @@ from rlmem.units import format_size
 
 #: Dry runs that may be spent on finding the largest value of a loop's count.
 TRIES = 5
-#: A value this near to the limit is near enough, and a guess is taken this much under the line.
-NEAR_SHARE, UNDER = 0.03, 0.985
+#: A value this near to the limit is near enough, and a guess is taken this much under the line: two dry runs of one script differ
+#: by a part of that.
+NEAR_SHARE, UNDER = 0.05, 0.97
 #: Steps before the first update in copies that are run to see one.
 EARLY_STEPS = 1000
 #: The buffer for a loop that makes SB3's.
@@ -90,11 +91,21 @@ class Loop:
             grown = replace(end, plan=leaking, steps=())
             return as_diff(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
         fit = Fit(start=start, end=end, status=status)
-        return as_diff(fit, self.job.target, draft, () if status == "already" else self._by_hand(draft))
+        by_hand = () if status == "already" else (*self._lacking(end), *self._by_hand(end, draft))
+        return as_diff(fit, self.job.target, draft, by_hand)
 
-    def _by_hand(self, draft: Draft) -> tuple[str, ...]:
+    def _lacking(self, end: State) -> tuple[str, ...]:
+        names = {step.remedy.name for step in end.steps}
+        if ROWS_ONCE.name in names:
+            return lacking(self.job.target, "rlmem")
+        return lacking(self.job.target, "rlmem", "numba") if "compact-store" in names else ()
+
+    def _by_hand(self, end: State, draft: Draft) -> tuple[str, ...]:
         """What no edit says: another buffer, values of the command line, numbers that stand in several places."""
+        learning = any(step.remedy.kind == "learning" for step in end.steps)
         lines = [self.twice.by_hand] if self.twice and self.twice.reason else []
+        if self.twice and not self.twice.reason and self.twice.frames > 1 and (learning or not end.steps):
+            lines.append(self.twice.frames_by_hand)
         if draft.args is not None:
             lines.append(f"on the command line: {shlex.join(['python', self.job.target.text, *draft.args])}")
         if draft.edits or draft.args is not None:

@@ -118,3 +118,14 @@ def test_arrays_of_torch_are_left_to_be_changed_by_hand() -> None:
 def test_arrays_that_are_not_observations_and_their_followers_are_left_alone() -> None:
     assert found(IN_A_CLASS.replace("next_obs", "goals"), (6, 7)) is None
     assert found(IN_A_CLASS, (6, 6)) is None
+
+
+def test_a_stack_of_frames_is_said_to_take_a_frame_a_row() -> None:
+    stacked = IN_A_CLASS + "import gymnasium as gym\nenv = gym.wrappers.FrameStackObservation(gym.make('X'), 3)\n"
+    twice = found(stacked, (6, 7))
+    assert twice is not None
+    assert twice.frames == 3
+    assert "together take about 200 B" in twice.frames_by_hand
+    plain = found(IN_A_CLASS, (6, 7))
+    assert plain is not None
+    assert plain.frames == 1
