@@ -57,6 +57,8 @@ class Plan:
     notes: tuple[str, ...] = ()
     #: Devices with a limit for which no figure can be said, and why.
     unknown: Mapping[str, str] = field(default_factory=dict)
+    #: What was not seen and may make the verdict wrong; it stands beside it.
+    cautions: tuple[str, ...] = ()
 
     @property
     def verdict(self) -> str:
@@ -76,9 +78,9 @@ class Plan:
         """What the verdict does not say: less is left now than the run needs, though it is within the limit."""
         top, free = self.top("ram"), self.budget.free_ram_bytes
         if top is None or free is None or top.limit_bytes is None or not free < top.high_bytes <= top.limit_bytes:
-            return ()
+            return self.cautions
         less = format_size(top.high_bytes - free)
-        return (f"RAM free now: {format_size(free)}, {less} less than the run may need",)
+        return (*self.cautions, f"RAM free now: {format_size(free)}, {less} less than the run may need")
 
     @property
     def tops(self) -> tuple[Peak, ...]:

@@ -31,6 +31,14 @@ UNSURE = 1.3
 Rows = Sequence[Mapping[str, Any]]
 
 
+def updates_missing(facts: Mapping[str, Any]) -> str:
+    """What to do where a loop went on and too little of it was seen to tell a leak; nothing where enough was."""
+    seen = facts.get("levels") or {"looks": (), "points": (), "per": "update"}
+    if facts.get("ended") or (len(seen["looks"]) >= LEAST_LOOKS and len(seen["points"]) >= LEAST_LOOKS):
+        return ""
+    return f"too few {seen['per']}s were seen to tell whether the loop leaks; --timeout SECONDS gives the dry run more time"
+
+
 def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak | None:
     """The leak a dry run saw, if it saw one."""
     seen = facts.get("levels")

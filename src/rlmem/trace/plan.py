@@ -20,7 +20,7 @@ from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.extend import extend, stretch
 from rlmem.trace.gpu import move_to_gpu
-from rlmem.trace.growth import find_leak
+from rlmem.trace.growth import find_leak, updates_missing
 from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written, is_untouched
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments, said_at_exit
@@ -99,6 +99,8 @@ def _own_loop(planner: Planner, run: DryRun, spec: RunSpec, closed: Plan | None)
     if leak is not None:
         peaks = (replace(peak, leak=leak) if _grows(peak) else peak for peak in plan.peaks)
         plan = replace(plan, peaks=tuple(peaks), notes=(*_leak_notes(leak), *plan.notes))
+    elif run.met != "end" and run.facts.get("loop") and (missing := updates_missing(run.facts)):
+        plan = replace(plan, cautions=(missing,))
     unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
     return replace(found, plan=replace(plan, unknown=unknown))
 

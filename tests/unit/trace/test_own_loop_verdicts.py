@@ -95,6 +95,17 @@ def test_a_loop_that_grows_is_said_to_in_every_format(planned: Any, form: str) -
 
 
 @pytest.mark.parametrize("form", ["text", "json", "markdown"])
+def test_too_few_updates_to_tell_a_leak_stand_beside_the_verdict(planned: Any, form: str) -> None:
+    seen = levels(0)
+    short = {**seen, "looks": seen["looks"][:2], "points": seen["points"][:2]}
+    warning = "too few updates were seen to tell whether the loop leaks"
+    for facts, missing in ((loop(levels=seen), False), (loop(levels=short), True), (loop(), True)):
+        code, out = planned(facts, "plan", "--ram", "8GB", "--format", form)
+        assert (code, warning in " ".join(out.split())) == (0, missing)
+    assert warning not in planned(loop(ended=True), "plan", "--ram", "8GB", "--format", form)[1]
+
+
+@pytest.mark.parametrize("form", ["text", "json", "markdown"])
 def test_vram_that_nobody_predicts_is_unknown_in_every_format(planned: Any, form: str) -> None:
     code, out = planned(loop(), "plan", "--ram", "8GB", "--vram", "8GB", "--format", form)
     assert code == 4
