@@ -135,3 +135,44 @@ def test_a_run_shorter_than_its_arrays_is_planned_with_what_it_writes(tmp_path: 
     peak = ledger.peaks()[0]
     assert peak.expected_bytes == pytest.approx(outcome.peak.pss_bytes, rel=0.04)
     assert outcome.peak.pss_bytes <= peak.high_bytes
+
+
+SHARED = """
+import sys
+from collections import deque
+import gymnasium as gym, numpy as np, torch
+config = np.ones(20_000_000, np.uint8)
+memory, frames = deque(maxlen=40_000), np.memmap({file!r}, np.uint8, "w+", shape=({rows}, 84, 84))
+env = gym.make("CartPole-v1")
+obs, _ = env.reset(seed=0)
+net = torch.nn.Linear(4, 2)
+optimizer = torch.optim.SGD(net.parameters())
+for step in range(45_000):
+    after, reward, done, cut, _ = env.step(env.action_space.sample())
+    memory.append((obs, np.full(1000, step % 255, np.uint8), reward, after, config))
+    frames[step % {rows}] = 1
+    obs = env.reset()[0] if done or cut else after
+    if step > 50 and step % {every} == 0:
+        optimizer.zero_grad()
+        net(torch.as_tensor(obs)).square().mean().backward()
+        optimizer.step()
+"""
+
+
+@pytest.mark.truth
+def test_what_elements_share_and_what_lies_in_a_file_are_planned_as_the_run_needs_them(tmp_path: Path) -> None:
+    file = str(tmp_path / "frames.dat")
+    run = try_out(tmp_path, SHARED.format(file=file, rows=3_000_000, every=10))
+    assert run.stop is None, run.stop
+    ledger = TracedLedger(run.facts).ledger()
+    update = {entry.component: entry for entry in ledger.only(phase="update").entries}
+    assert update["containers.memory"].nbytes == pytest.approx(40_000 * 1500, rel=0.15)
+    assert not update["files.frames"].counts
+    assert update["files.frames"].nbytes == pytest.approx(3_000_000 * 84 * 84, abs=4096)
+    # The same with a file of 70 kB: what is measured has no pages that the kernel could take back.
+    (tmp_path / "train.py").write_text(SHARED.format(file=file, rows=10, every=100), encoding="utf-8")
+    outcome = run_child([sys.executable, str(tmp_path / "train.py")])
+    assert outcome.status == "ok", outcome.stderr
+    peak = ledger.peaks()[0]
+    assert peak.expected_bytes == pytest.approx(outcome.peak.pss_bytes, rel=0.06)
+    assert outcome.peak.pss_bytes <= peak.high_bytes

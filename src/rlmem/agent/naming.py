@@ -5,6 +5,8 @@ import threading
 from . import collector
 from .walk import Walk
 
+#: What variables of a script that has ended begin with: multiprocessing's name for a main program.
+ENDED = "__mp_main__."
 #: Nothing waits for this walk but the end of the dry run.
 SECONDS, MOST_OBJECTS = 5.0, 2_000_000
 
@@ -35,7 +37,10 @@ class Naming(Walk):
     def path(self, key):
         """A path as it is shown; ``None`` for what was not met."""
         node = self.nodes.get(key)
-        return node.path().lstrip(".") if node is not None else None
+        if node is None:
+            return None
+        words = node.path().lstrip(".")
+        return words[len(ENDED) :] if words.startswith(ENDED) else words
 
 
 def name(state):
