@@ -242,6 +242,9 @@ class Line:
             if 0 <= -over(plan) < NEAR_SHARE * _limit(plan):
                 break
             value = self._next(value)
+            if value in self.seen and over(self.seen[value]) > 0:  # one plan far off the line: half way to what fits
+                most = max((seen for seen, plan in self.seen.items() if over(plan) <= 0), default=0)
+                value = rounded_down((most + value) // 2)
         fitting = [value for value, plan in self.seen.items() if over(plan) <= 0]
         return max(fitting, default=None)
 

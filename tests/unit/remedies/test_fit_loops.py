@@ -46,6 +46,27 @@ def test_the_largest_count_is_found_with_a_handful_of_dry_runs() -> None:
     assert value >= 160_000  # the closed form's own answer is 170,000
 
 
+def test_a_dry_run_far_off_the_line_does_not_end_the_search() -> None:
+    line, asked = at("8GB")
+    usual, first = line.at, []
+
+    def plan(value: int) -> Plan | None:
+        """The first value above half way was stopped before its update, so that its upper bound is far up."""
+        if value > 150_000 and not first:
+            first.append(value)
+            asked.append(value)
+            return Planner(make_budget(ram="8GB")).plan(load("pidog-sac", ("buffer_size=900000",)), findings=False)
+        return usual(value)
+
+    line.at = plan
+    line.seen[400_000] = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"), findings=False)
+    line.first = 100_000
+    value = line.largest()
+    assert value is not None
+    assert value > 100_000
+    assert over(line.seen[value]) <= 0
+
+
 def test_a_script_that_cannot_start_is_begun_small_and_extended() -> None:
     line, asked = at("8GB", refused_over=200_000)
     value = line.largest()
