@@ -64,7 +64,7 @@ class Keeper(BaseCallback):
         return True
 
 model = DQN("MlpPolicy", gym.make("CartPole-v1"), buffer_size=3_000_000, learning_starts=10_000, device="cpu")
-model.learn(10_000, callback=Keeper())
+model.learn(3_000_000, callback=Keeper())
 """
 
 
