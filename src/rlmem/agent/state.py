@@ -193,7 +193,8 @@ def plain(value):
 def role(pid, main):
     """What a child process is for; what a fork server forked keeps its command line; ``program``: any other command."""
     command = proc.command(pid)
-    if command != proc.command(main) and not any(word in command for word in WORKERS) and proc.parent(pid) == main:
+    is_other = command not in ("", proc.command(main))  # a process that has ended has no command line
+    if is_other and not any(word in command for word in WORKERS) and proc.parent(pid) == main:
         return "program"
     if "resource_tracker" in command:
         return "tracker"
