@@ -146,3 +146,11 @@ def test_lint_says_the_rows_of_the_run_first(tmp_path: Path) -> None:
     (finding,) = (found.finding for found in report.shown if found.finding.code == "MEM106")
     assert finding.title.endswith("1,000,000 images: 5.26 GiB for the 100,000 that the run writes, 52.6 GiB when full")
     assert finding.costs_bytes == 100_000 * 2 * 84 * 84 * 4
+
+
+def test_rllib_keeps_the_episodes_of_the_run() -> None:
+    fields = {"framework.name": "rllib", "frame_stack": 1}
+    short, full = planned(total_timesteps=100_000, **fields), planned(**fields)
+    trees = short.ledger.only(device="ram", phase="update", component="replay.trees").nbytes  # whole from the start
+    assert stored(short) - trees == pytest.approx((stored(full) - trees) / 10, rel=0.05)
+    assert any("with a full one RAM peaks at" in text for text in short.sentences)

@@ -151,6 +151,7 @@ def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptio
     # What the environment holds is measured: a description cannot know what a renderer takes.
     if body.get("env_bytes") is not None:
         spec = spec.having({"env.bytes": body["env_bytes"] // resolved.count("n_envs")}, "measured here")
+    spec = spec.having({"total_timesteps": None}, "--timesteps")  # it trains for --timesteps, however long the run is
     full = predict(resolve(spec), constants)
     filled = as_filled(spec, options.timesteps)
     ledger = full if filled is spec else predict(resolve(filled), constants)

@@ -67,10 +67,12 @@ def test_each_profile_is_a_row_with_speed_reward_memory_and_verdict(
     assert asked[0]["training"] == {"train_freq": 2}
 
 
+@pytest.mark.parametrize("more", [[], ["--set", "total_timesteps=300"]], ids=["endless", "a short run"])
 def test_the_prediction_is_for_a_buffer_as_full_as_it_got_and_the_verdict_for_a_full_one(
-    asked: list[Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
+    more: list[str], asked: list[Mapping[str, Any]], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(["bench", "pidog-sac", "--timesteps", "600", "--profiles", "quality", "--ram", "16GB", "--json"]) == 0
+    profile = ["--profiles", "quality", "--ram", "16GB", "--json"]
+    assert run(["bench", "pidog-sac", "--timesteps", "600", *profile, *more]) == 0
     (row,) = json.loads(capsys.readouterr().out)["profiles"]
     assert row["predicted"]["expected"] < GIB
     assert row["predicted_full"]["expected"] > 19 * GIB

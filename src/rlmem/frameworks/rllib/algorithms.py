@@ -12,6 +12,7 @@ from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.tape import Block
 from rlmem.quantity import Quantity
+from rlmem.schedule import reached
 from rlmem.spaces import leaves
 from rlmem.spec import RunSpec
 
@@ -128,6 +129,23 @@ class OffPolicy(ClusterRun):
     def build_stores(self) -> None:
         """Episodes as arrays, every observation once; objects around each step and each episode."""
         rows = self.spec.q("buffer_size")
+        full = self._stored(rows)
+        comes_to = reached(self.spec, rows)
+        kept = full if comes_to is None else self._stored(comes_to)
+        if self.spec.get("replay.kind") == "prioritised":
+            slots = Quantity.of(1 << (rows.value - 1).bit_length(), "slots of the trees", "the next power of two")
+            self.hold(DRIVER, "replay.trees", slots * self.constants.quantity("rllib.tree-slot"), "measured")
+        self.replay_blocks = [
+            self.tape.alloc(name, amount, process=DRIVER, basis=basis, residency="reserved")
+            for name, (amount, basis) in kept.items()
+        ]
+        for name, (amount, basis) in full.items():
+            if beyond := amount.value - kept[name][0].value:
+                never = Quantity.of(beyond, f"{name} this run never writes", "the rows beyond its last step")
+                self.tape.alloc(name, never, process=DRIVER, basis=basis, residency="reserved")
+
+    def _stored(self, rows: Quantity) -> dict[str, tuple[Quantity, str]]:
+        """What so many rows take, by component, and how that is known."""
         episodes = rows // self.episode()
         observed = leaves(self.spec.need("observation"), "")
         space = sum(prod(leaf.shape) * (2 * (leaf.nbytes // max(1, prod(leaf.shape))) + 2) for leaf in observed)
@@ -138,13 +156,8 @@ class OffPolicy(ClusterRun):
             "replay.episodes": (episodes * (each + self.constants.quantity("rllib.replay-episode")), "derived"),
         }
         if self.spec.get("replay.kind") == "prioritised":
-            slots = Quantity.of(1 << (rows.value - 1).bit_length(), "slots of the trees", "the next power of two")
-            self.hold(DRIVER, "replay.trees", slots * self.constants.quantity("rllib.tree-slot"), "measured")
             stores["replay.priorities"] = (rows * self.constants.quantity("rllib.priority"), "measured")
-        self.replay_blocks = [
-            self.tape.alloc(name, amount, process=DRIVER, basis=basis, residency="reserved")
-            for name, (amount, basis) in stores.items()
-        ]
+        return stores
 
     def stored_steps(self) -> Quantity:
         """Results of the last requests, which the driver lets go late."""
