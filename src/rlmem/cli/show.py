@@ -53,8 +53,9 @@ def command(
 
 
 def _typed_size(document: Mapping[str, Any]) -> str | None:
-    """The size that was typed when a plan was made, in whose unit it answered: ``--ram 30GB``."""
+    """The size that was typed for a plan or a benchmark, in whose unit it answered: ``--ram 30GB``."""
     machine = document.get("machine")
     sources = [machine.get("ram_source"), machine.get("vram_source")] if isinstance(machine, Mapping) else []
+    sources.append(document.get("limit_source"))
     typed = (source.split()[1] for source in sources if source and source.startswith("--"))
     return next(typed, None)

@@ -59,9 +59,9 @@ def test_each_profile_is_a_row_with_speed_reward_memory_and_verdict(
     assert run(["bench", "pidog-sac", "--timesteps", "600", "--profiles", "fast,balanced,quality", *ENOUGH]) == 0
     out = capsys.readouterr()
     assert "fastest: fast (100.0 steps/s); highest mean reward: quality (30.0)" in out.out
-    assert "900 MiB" in out.out
+    assert "944 MB" in out.out
     assert "images are rendered by the environment" in out.out
-    assert "[1/3] fast: 100.0 steps/s, peak 900 MiB" in out.err
+    assert "[1/3] fast: 100.0 steps/s, peak 944 MB" in out.err
     assert [case["model_kwargs"]["buffer_size"] for case in asked] == [300_000, 400_000, 500_000]
     assert {case["env"] for case in asked} == {"Ant-v5"}
     assert asked[0]["training"] == {"train_freq": 2}
