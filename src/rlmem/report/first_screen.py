@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,8 +70,9 @@ class Asked:
 def first_screen(document: Mapping[str, Any], asked: Asked) -> View:
     """A plan for someone who sees one for the first time; about 20 lines."""
     owners = Section(title="Where it goes, at the peak", tables=tuple(_owner_tables(document)))
-    changes = _changes(document)
-    change = Section(title="What to change", lines=_linted(document), items=changes)
+    shown = _changes(document)
+    changes = tuple(_smaller(each) if each["code"] == DOES_NOT_FIT else finding_item(each) for each in shown)
+    change = Section(title="What to change", lines=_linted(document, shown), items=changes)
     commands = _commands(document, asked, len(document["findings"]) - len(changes))
     return View(
         title=title_of(document["target"]),
@@ -102,7 +103,7 @@ def _owner_tables(document: Mapping[str, Any]) -> Iterator[Table]:
         )
 
 
-def _changes(document: Mapping[str, Any]) -> tuple[Item, ...]:
+def _changes(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
     """What to change: what stops the run, then what saves most; what saves next to nothing is for ``--full``."""
     least = {peak.device: SMALL * peak.expected_bytes for peak, _ in worst_first(document)}
     useful = [
@@ -113,19 +114,18 @@ def _changes(document: Mapping[str, Any]) -> tuple[Item, ...]:
         or (each["saves_bytes"] or 0) >= min(least.values())
     ]
     useful.sort(key=lambda each: (each["severity"] != "error", -(each["saves_bytes"] or 0)))
-    others = [finding_item(each) for each in useful if each["code"] != DOES_NOT_FIT]
-    smaller = [_smaller(each) for each in useful if each["code"] == DOES_NOT_FIT]
-    return (*others[:MOST_CHANGES], *smaller)
+    others = [each for each in useful if each["code"] != DOES_NOT_FIT]
+    return (*others[:MOST_CHANGES], *(each for each in useful if each["code"] == DOES_NOT_FIT))
 
 
-def _linted(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """``lint: 2 findings, MEM101 line 5 (saves 6.57 GiB), MEM601 line 38``."""
-    found = [each for each in document["findings"] if each.get("line")]
+def _linted(document: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """``also found by lint: MEM101 line 5 (saves 6.57 GiB), MEM601 line 38``: what is not shown in full."""
+    found = [each for each in document["findings"] if each.get("line") and each not in shown]
     if not found:
         return ()
     said = [f"{each['code']} line {each['line']}" + (f" ({gain(each)})" if gain(each) else "") for each in found]
     more = f", {len(said) - MOST_LINTED} more" if len(said) > MOST_LINTED else ""
-    return (f"lint: {len(found)} finding{'' if len(found) == 1 else 's'}, {', '.join(said[:MOST_LINTED])}{more}",)
+    return (f"also found by lint: {', '.join(said[:MOST_LINTED])}{more}",)
 
 
 def _smaller(finding: Mapping[str, Any]) -> Item:

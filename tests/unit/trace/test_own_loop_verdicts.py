@@ -221,7 +221,12 @@ for step in range(1000):
 def test_what_lint_says_stands_in_the_plan_with_its_line(planned: Any) -> None:
     planned.script.write_text(KEPT)
     _, out = planned(loop(), "plan", "--ram", "8GB")
-    assert "lint: 1 finding, MEM601 line 8" in out
+    assert out.count("MEM601") == 1
+    assert "MEM601  line 8: losses keeps loss" in out
+    planned.script.write_text(KEPT.replace("losses", "kept") + KEPT + KEPT.replace("losses", "more"))
+    _, out = planned(loop(), "plan", "--ram", "8GB")
+    assert "also found by lint: MEM601 line 24" in out
+    planned.script.write_text(KEPT)
     assert "line 8: losses keeps loss" in planned(loop(), "plan", "--ram", "8GB", "--full")[1]
     (finding,) = json.loads(planned(loop(), "plan", "--ram", "8GB", "--json")[1])["findings"]
     assert (finding["code"], finding["line"], finding["location"]) == ("MEM601", 8, "train.py:8")
