@@ -151,7 +151,7 @@ def test_thresholds_warn_and_fail(capsys: pytest.CaptureFixture[str], target: su
     assert "over 10MB" in err
     code, out, err = call(capsys, target.pid, "--fail-at", "10MB", *quick)
     assert code == 1
-    assert re.search(rf"rlmem: {target.pid} holds [\d.]+ MiB, over 10MB", err)
+    assert re.search(rf"rlmem: {target.pid} holds [\d.]+ MB, over 10MB", err)
     assert "watched" in out
     assert call(capsys, target.pid, "--fail-at", "100%", *quick)[0] == 0
 

@@ -19,8 +19,9 @@ from rlmem.trace.growth import filling
 from rlmem.trace.stores import kept
 from rlmem.units import MIB
 
-#: The same command measured twice differs by this much: address layout, timing, which pages of a library are touched.
-NOISE_BYTES = 4 * MIB
+#: The same command measured twice differs by this much: address layout, timing, which pages of a library are touched. What
+#: the agent takes for itself is known no better (a loop of NumPy alone, on two idle cores, was read 4.8 MiB too high).
+NOISE_BYTES = 6 * MIB
 NOISE_SHARE = 0.01
 #: After the few updates of a dry run the heap still grows a little; it never shrinks. Large networks leave time for few.
 LATER_SHARE, UNSETTLED_SHARE = 0.03, 0.06

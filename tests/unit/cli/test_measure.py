@@ -73,7 +73,7 @@ def test_a_sweep_with_a_point_that_ran_out_exits_one(capsys: pytest.CaptureFixtu
 def test_a_sweep_that_ends_well_exits_zero(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "measure", "drone-swarm", "--vary", "agents=10,20", "--cap", "8GB")
     assert code == 0
-    assert "13.0 MiB for each of agents" in out
+    assert "13.6 MB for each of agents" in out
 
 
 def test_without_vary_there_is_one_point_with_the_options(capsys: pytest.CaptureFixture[str]) -> None:
