@@ -74,6 +74,10 @@ QUICK: dict[str, tuple[tuple[str, ...], bool]] = {
 }
 
 
+#: Of these, what every run of the tests asks about.
+SHORT_LIST = {"sb3_her.py", "sb3_subproc.py", "dqn.py"}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TriedJob(Job):
     """A job whose target was run as it is already; edited copies and changed models are run for real."""
@@ -189,7 +193,9 @@ def test_they_agree_about_stacked_frames(text: str, tmp_path: Path, capsys: pyte
     assert of(plan, "MEM102") is not None
 
 
-@pytest.mark.parametrize("name", QUICK)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=() if name in SHORT_LIST else pytest.mark.long) for name in QUICK]
+)
 def test_they_agree_about_scripts_of_the_corpus(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     args, is_missed = QUICK[name]
     if name.startswith("sb3_her"):
@@ -227,7 +233,7 @@ def held(found: Explanation) -> int:
     return sum(each.resident_bytes + (each.growth_bytes or 0) for each in arrays if each.nbytes >= MIB)
 
 
-@pytest.mark.parametrize("name", ["sb3_her.py", "ddpg.py"])
+@pytest.mark.parametrize("name", [pytest.param("sb3_her.py", marks=pytest.mark.long), "ddpg.py"])
 def test_a_run_that_is_explained_is_the_run_that_was_planned(name: str) -> None:
     if name.startswith("sb3_her"):
         pytest.importorskip("highway_env", reason="highway-env (extra 'accuracy') is not installed")

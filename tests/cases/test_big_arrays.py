@@ -121,6 +121,7 @@ def test_an_address_space_that_is_limited_stops_no_plan(tmp_path: Path) -> None:
 
 
 @pytest.mark.truth
+@pytest.mark.long
 def test_a_run_shorter_than_its_arrays_is_planned_with_what_it_writes(tmp_path: Path) -> None:
     text = LOOP.format(
         arrays="later = torch.empty((500_000, 84, 84), dtype=torch.uint8); full = torch.full((20_000_000,), 1.0)",

@@ -114,6 +114,7 @@ def fit(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[
     return code, json.loads(captured.out), captured.err
 
 
+@pytest.mark.long
 def test_a_script_is_edited_and_runs_where_it_did_not(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text(ROBOT)

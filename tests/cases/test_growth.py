@@ -287,7 +287,7 @@ FINE |= {
     ),
     "generations": ppo("pool = []", update="pool.append(copy.deepcopy(net))\npool = pool[-10:]"),
 }
-SHORT = {"graphs", "transitions", "native", "list-with-a-bound", "array-that-fills", "statistics"}
+SHORT = {"graphs", "native", "list-with-a-bound", "array-that-fills"}
 
 
 def _cases(names: Any) -> list[Any]:

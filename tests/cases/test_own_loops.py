@@ -98,7 +98,7 @@ def test_an_environment_of_no_library_is_seen(tmp_path: Path) -> None:
     assert top.low_bytes < top.expected_bytes < top.high_bytes
 
 
-@pytest.mark.parametrize("ends", ["", "raise SystemExit(0)"])
+@pytest.mark.parametrize("ends", ["", pytest.param("raise SystemExit(0)", marks=pytest.mark.long)])
 def test_a_script_that_ends_by_itself_is_planned_as_measured(tmp_path: Path, ends: str) -> None:
     run = try_out(tmp_path, PLAIN.replace("STEPS", "20_000").replace("ENDS", ends))
     plan = plan_dry_run(Planner(make_budget(ram="4GB")), run)
@@ -144,7 +144,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("method", ["fork", "spawn"])
+@pytest.mark.parametrize("method", [pytest.param("fork", marks=pytest.mark.long), "spawn"])
 def test_a_learner_in_a_child_process_is_planned_with_the_whole_tree(tmp_path: Path, method: str) -> None:
     script = LEARNS.replace("METHOD", repr(method)).replace("UPDATES", "1_000_000")
     run = try_out(tmp_path, script, time_s=15.0)

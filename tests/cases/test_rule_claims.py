@@ -20,6 +20,7 @@ env.close()
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("name", "env"), [("SAC", "Pendulum-v1"), ("TD3", "Pendulum-v1"), ("DQN", "CartPole-v1")])
 def test_a_model_loaded_with_a_buffer_of_one_row_predicts_the_same(name: str, env: str, tmp_path: Path) -> None:
     numpy = pytest.importorskip("numpy")

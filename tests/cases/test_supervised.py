@@ -182,6 +182,7 @@ def test_a_recorded_run_carries_what_is_predicted_for_it_also_when_it_is_killed(
         assert (stored["plan"], stored["peak"]) == (plan, peak)
 
 
+@pytest.mark.long
 def test_a_model_that_was_only_loaded_is_foretold_no_training(tmp_path: Path) -> None:
     script = tmp_path / "evaluate.py"
     script.write_text(
@@ -243,6 +244,7 @@ def test_a_loop_that_does_not_take_the_wish_is_stopped_from_outside(tmp_path: Pa
     assert not list((tmp_path / "c").glob("step-*"))
 
 
+@pytest.mark.long
 def test_a_checkpoint_of_a_200_mb_buffer_takes_no_second_one(tmp_path: Path) -> None:
     """In a process of its own, with the kernel's high-water mark reset just before."""
     body = """

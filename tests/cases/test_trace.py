@@ -156,7 +156,7 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
     ("text", "within"),
     [
         pytest.param(SAC, 0.04, id="sac", marks=pytest.mark.long),
-        pytest.param(IMAGES, 0.05, id="images"),
+        pytest.param(IMAGES, 0.05, id="images", marks=pytest.mark.long),
         pytest.param(SUBPROC, 0.05, id="subproc"),
         pytest.param(OWN, 0.05, id="own"),
         pytest.param(COMPACT, 0.04, id="compact", marks=pytest.mark.long),
@@ -221,12 +221,14 @@ def test_a_change_reaches_the_model_or_the_scripts_own_option(tmp_path: Path) ->
     assert "SAC takes no n_quantiles" in refused.stop["message"]
 
 
+@pytest.mark.long
 def test_a_change_that_nothing_takes_is_refused_in_a_loop_of_its_own_too(tmp_path: Path) -> None:
     run = try_out(tmp_path, script(tmp_path, OWN), changes={"n_steps": 5})
     assert run.stop is not None
     assert "n_steps" in run.stop["message"]
 
 
+@pytest.mark.long
 def test_a_learner_with_arguments_of_its_own_is_rehearsed(tmp_path: Path) -> None:
     text = """
 from sb3_contrib import MaskablePPO
