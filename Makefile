@@ -68,8 +68,11 @@ test: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Set up and run everything 
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not browser' --durations 15
-	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser
-	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray
+	@mkdir -p build
+	@echo 'tests/browser, beside tests/ray: both wait more than they work'
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser > build/browser.log 2>&1 & browser=$$!; \
+		$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray; ray=$$?; \
+		wait $$browser; browser=$$?; cat build/browser.log; exit $$((ray | browser))
 
 ray: $(VENV)/.ray ## Only the tests that start Ray clusters on this machine
 	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
 import pytest
 
+# Threads of OpenMP that wait otherwise spin, and take the cores of other tests: a sixth of the time of those with torch.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 # A shell starts what it puts in the background with SIGINT ignored, and every child would inherit that: what tests say of
 # Ctrl-C needs the default.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
