@@ -68,11 +68,8 @@ test: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Set up and run everything 
 	$(BIN)/ruff format --check src tests benchmarks accuracy docs
 	$(BIN)/mypy
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'not long and not browser' --durations 15
-	@mkdir -p build
-	@echo 'tests/browser, beside tests/ray: both wait more than they work'
-	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m browser > build/browser.log 2>&1 & browser=$$!; \
-		$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray; ray=$$?; \
-		wait $$browser; browser=$$?; cat build/browser.log; exit $$((ray | browser))
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'browser and not long'
+	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray
 
 ray: $(VENV)/.ray ## Only the tests that start Ray clusters on this machine
 	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m 'not long' tests/ray
@@ -86,7 +83,7 @@ browser: $(VENV)/.truth $(VENV)/.browser ## Only the tests that drive reports an
 truth: $(VENV)/.truth ## Only the tests that measure the real thing in fresh processes
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m 'truth and not long and not browser'
 
-long: $(VENV)/.truth $(VENV)/.ray ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
+long: $(VENV)/.truth $(VENV)/.browser $(VENV)/.ray ## Measured tests that 'make test' leaves out: more algorithms, sizes and stores
 	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m long
 	$(RAY)/bin/python -m pytest -q -n 2 --dist loadfile -m long tests/ray
 

@@ -18,6 +18,7 @@ def pick(page, entry: str) -> None:
 
 
 @pytest.mark.truth
+@pytest.mark.long
 def test_an_entry_is_tried_once_and_then_its_knobs_turn(visits: Visits) -> None:
     pytest.importorskip("rl_zoo3", reason="the 'truth' extra is not installed")
     page = visits.context(token=True).new_page()

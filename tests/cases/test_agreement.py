@@ -75,7 +75,7 @@ QUICK: dict[str, tuple[tuple[str, ...], bool]] = {
 
 
 #: Of these, what every run of the tests asks about.
-SHORT_LIST = {"sb3_her.py", "sb3_subproc.py", "dqn.py"}
+SHORT_LIST = {"sb3_her.py", "dqn.py"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +183,13 @@ def check_commands(capsys: pytest.CaptureFixture[str], script: Path, args: tuple
     agree(plan, fit, {"findings": []} if args else lint)
 
 
-@pytest.mark.parametrize("text", [ATARI, SHORT], ids=["a full buffer", "a run that does not fill it"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(ATARI, marks=pytest.mark.long, id="a full buffer"),
+        pytest.param(SHORT, id="a run that does not fill it"),
+    ],
+)
 def test_they_agree_about_stacked_frames(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     script = tmp_path / "train.py"
     script.write_text(text)

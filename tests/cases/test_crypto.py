@@ -50,6 +50,7 @@ def resident(explanation: Explanation, *starts: str) -> int:
     )
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "allocator",
     [pytest.param({}, id="glibc as it is"), pytest.param(EXACT, id="glibc pinned", marks=pytest.mark.long)],

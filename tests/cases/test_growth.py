@@ -287,7 +287,7 @@ FINE |= {
     ),
     "generations": ppo("pool = []", update="pool.append(copy.deepcopy(net))\npool = pool[-10:]"),
 }
-SHORT = {"graphs", "native", "list-with-a-bound", "array-that-fills"}
+SHORT = {"native", "list-with-a-bound", "array-that-fills"}
 
 
 def _cases(names: Any) -> list[Any]:
@@ -328,6 +328,7 @@ def test_what_settles_or_fills_is_no_leak(name: str, tmp_path: Path, capsys: pyt
     assert document["growth"] is None
 
 
+@pytest.mark.long
 def test_the_cause_of_a_leak_stands_beside_it_and_plans_agree(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -158,7 +158,7 @@ def try_out(folder: Path, target: str, **options: object) -> DryRun:
         pytest.param(SAC, 0.04, id="sac", marks=pytest.mark.long),
         pytest.param(IMAGES, 0.05, id="images", marks=pytest.mark.long),
         pytest.param(SUBPROC, 0.05, id="subproc"),
-        pytest.param(OWN, 0.05, id="own"),
+        pytest.param(OWN, 0.05, id="own", marks=pytest.mark.long),
         pytest.param(COMPACT, 0.04, id="compact", marks=pytest.mark.long),
         pytest.param(CODED, 0.04, id="coded", marks=pytest.mark.long),
     ],
@@ -211,6 +211,7 @@ def test_a_dry_run_leaves_no_log_checkpoint_or_model(tmp_path: Path, monkeypatch
         assert [path.name for path in tmp_path.iterdir()] == ["train.py"]
 
 
+@pytest.mark.long
 def test_a_change_reaches_the_model_or_the_scripts_own_option(tmp_path: Path) -> None:
     target = script(tmp_path, SAC)
     run = try_out(tmp_path, target, changes={"batch_size": 32, "buffer_size": 5000})

@@ -62,6 +62,7 @@ def test_a_dqn_with_a_million_atari_rows_fits_into_64_gb_and_names_its_arrays(fo
     assert held(document, "memory.next_obs") == pytest.approx(ATARI_ROWS / 2, rel=0.01)
 
 
+@pytest.mark.long
 def test_a_dqn_with_a_million_atari_rows_is_made_to_fit_into_32_gb_by_edits_that_change_nothing(folder: Path) -> None:
     done = rlmem(folder, "fit", "dqn_atari.py", "--ram", "32GB", "--json", "--python", sys.executable)
     document = json.loads(done.stdout)

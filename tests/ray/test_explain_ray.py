@@ -348,6 +348,7 @@ def test_a_full_store_is_told_with_what_was_spilled_and_what_found_no_place(two:
     assert (driver.heap_bytes or 0) == pytest.approx(own, abs=40 * MIB)  # it has imported more since
 
 
+@pytest.mark.long
 def test_a_node_that_dies_while_it_is_asked_is_a_row(two: Any) -> None:
     node = two.add_node(num_cpus=1, object_store_memory=80 * MIB)
     before = our_probes()

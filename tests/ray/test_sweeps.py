@@ -128,6 +128,7 @@ def test_ctrl_c_cancels_what_runs_there_and_keeps_what_is_finished(nodes: Any, g
     until(lambda: not list(tmp_path.glob("g.*")), "the end of what it wrote")  # the keeper undoes it after the process
 
 
+@pytest.mark.long
 def test_after_a_killed_driver_the_same_command_measures_what_is_missing(
     nodes: Any, gate: Gate, tmp_path: Path
 ) -> None:

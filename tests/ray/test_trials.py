@@ -237,6 +237,7 @@ def learn(config: dict[str, Any], shape: tuple[int, ...] = (84, 84)) -> None:
     tune.report({"updates": model._n_updates})
 
 
+@pytest.mark.long
 def test_a_trainable_is_planned_by_trying_it_with_the_sampled_configuration(fit: Any, tmp_path: Path) -> None:
     wrapped = trainable_with_memory(tune.with_parameters(learn, shape=(160, 160)))
     grid = fit(wrapped, {"rows": tune.grid_search([4_000, 1_000_000]), "folder": str(tmp_path)})

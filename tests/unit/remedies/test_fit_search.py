@@ -120,6 +120,7 @@ def test_a_codec_is_a_step_only_where_its_saving_is_known() -> None:
     assert names(fit("pidog-sac", "8GB", CODED)) == ["compact-store", "codec"]  # its slowdown is known, spill's is not
 
 
+@pytest.mark.long
 def test_what_is_kept_is_not_changed() -> None:
     found = fit("pidog-sac", "8GB", keep=frozenset({"spill_budget", "buffer_size"}))
     assert found.status == "no"
@@ -136,6 +137,7 @@ def test_lossless_means_lossless() -> None:
     assert all(step.remedy.kind == "lossless" for step in found.end.steps)
 
 
+@pytest.mark.long
 def test_a_slowdown_that_nobody_knows_is_not_under_any_limit() -> None:
     found = fit("pidog-sac", "8GB", max_slowdown=1.1)
     assert names(found) == ["compact-store", "buffer-size"]
@@ -175,6 +177,7 @@ def test_only_the_expectation_fits_and_the_answer_says_so() -> None:
     assert over(found.end.plan, expected=True) <= 0
 
 
+@pytest.mark.long
 def test_where_nothing_fits_the_closest_and_a_machine_are_named() -> None:
     found = fit("pidog-sac", "100MB")
     assert found.status == "no"
