@@ -16,11 +16,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 try:
-    from hypothesis import settings
+    from hypothesis import HealthCheck, settings
 except ModuleNotFoundError:  # tests/ray run without it
     pass
 else:  # how long an example takes on a busy machine decides no test
-    settings.register_profile("rlmem", deadline=None)
+    settings.register_profile("rlmem", deadline=None, suppress_health_check=[HealthCheck.too_slow])
     settings.load_profile("rlmem")
 
 
