@@ -6,7 +6,6 @@ objects. Where the source shortens or empties the container, it is bounded by so
 
 import ast
 import gc
-import inspect
 import os
 import sys
 import threading
@@ -98,7 +97,7 @@ def is_plain(item):
 def holder(item, others, depth=0):
     """``(name, last word of it, the object it is an attribute of, file)`` of whoever holds a container."""
     for frame in frames():
-        for name, value in variables(frame).items():
+        for name, value in roots.variables(frame).items():
             if value is item:
                 return name, name, None, frame.f_code.co_filename
     for referrer in gc.get_referrers(item):
@@ -159,21 +158,6 @@ def _closure(cell):
 
 def _key(table, item):
     return next((str(key) for key, value in list(table.items()) if value is item), None)
-
-
-def variables(frame):
-    """A copy of a frame's variables.
-
-    Before Python 3.13 ``f_locals`` of a function is a table that stays with the frame, and would keep alive what the
-    function lets go (a loop of its own in a function: 55 MiB of 200); it is emptied again, but under a tracer, which
-    writes it back.
-    """
-    table = frame.f_locals
-    found = dict(table)
-    is_function, old = frame.f_code.co_flags & inspect.CO_OPTIMIZED, sys.version_info < (3, 13)
-    if is_function and old and not roots.is_traced(threading.get_ident()) and sys.getrefcount(table) <= 3:
-        table.clear()
-    return found
 
 
 def frames():
@@ -349,7 +333,7 @@ def _variable(name, path, scope):
     if scope is not None:
         return scope.get(name)
     for frame in frames():
-        found = variables(frame)
+        found = roots.variables(frame)
         if name in found:
             return found[name]
     for module in list(sys.modules.values()):

@@ -9,6 +9,8 @@ import operator
 import sys
 import textwrap
 
+from . import roots
+
 _WORDS = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -116,11 +118,7 @@ def _times(count, loop, frame):
 
 
 def _names(node, frame):
-    """The variables of an expression, by name.
-
-    Before Python 3.13 ``f_locals`` of a function is a table that stays with the frame, and would keep alive what the
-    function lets go: it is emptied again, and not asked for under a debugger, who writes it back.
-    """
+    """The variables of an expression, by name; under a debugger they are not asked for."""
     wanted = {part.id for part in ast.walk(node) if isinstance(part, ast.Name)}
     found = {name: value for name, value in frame.f_globals.items() if name in wanted}
     is_function, old = frame.f_code.co_flags & inspect.CO_OPTIMIZED, sys.version_info < (3, 13)
@@ -128,10 +126,7 @@ def _names(node, frame):
         return found
     if old and sys.gettrace() is not None:
         raise UnknownError
-    table = frame.f_locals
-    found.update((name, value) for name, value in table.items() if name in wanted)
-    if old and sys.getrefcount(table) <= 3:
-        table.clear()
+    found.update((name, value) for name, value in roots.variables(frame).items() if name in wanted)
     return found
 
 

@@ -168,7 +168,7 @@ def containers():
     It leaves out those that hold only what cannot be part of a cycle, such as arrays, numbers and texts. Of these the ones
     are found that the program has variables for: of its modules, its functions and its own objects, and caches.
     """
-    places, tables = roots.library_places(), [growing.variables(frame) for frame in growing.frames()]
+    places, tables = roots.library_places(), [roots.variables(frame) for frame in growing.frames()]
     tables += [
         vars(module) for module in list(sys.modules.values()) if is_own(getattr(module, "__name__", None), places)
     ]

@@ -2,7 +2,8 @@
 
 import ast
 
-from .growing import evaluate, frames, parsed, variables
+from . import roots
+from .growing import evaluate, frames, parsed
 
 #: Functions around a range that leave it as long as it is.
 AROUND = {"tqdm", "trange", "enumerate", "track", "iter", "list", "prange"}
@@ -13,7 +14,7 @@ def loops():
     found = []
     for frame in reversed(frames()):
         tree = parsed(frame.f_code.co_filename)
-        scope = {**frame.f_globals, **variables(frame)}
+        scope = {**frame.f_globals, **roots.variables(frame)}
         for node in _around(tree, frame) if tree is not None else ():
             place = _of_for(node, scope) if isinstance(node, ast.For) else _of_while(node, scope)
             if place is not None:

@@ -95,27 +95,35 @@ def is_traced(ident):
     return threading._trace_hook is not None or threading._profile_hook is not None
 
 
-def _locals(frame):
-    """A function's variables by name.
+def variables(frame):
+    """A copy of a frame's variables.
 
-    Before Python 3.13 ``f_locals`` is a dictionary that stays with the frame and would keep alive what the function
-    lets go, so it is emptied again, unless the program has asked for it itself.
+    Before Python 3.13 ``f_locals`` of a function is a dictionary that stays with the frame and would keep alive what the
+    function lets go (of a loop in a function 55 MiB of 200), so it is emptied again, unless the program has asked for it
+    itself, or a tracer will have it written back.
     """
+    table = frame.f_locals
+    found = dict(table)
+    is_old_function = sys.version_info < (3, 13) and frame.f_code.co_flags & _OPTIMIZED
+    # Held by the frame, by ``table`` and by the call: by nobody else.
+    if is_old_function and sys.getrefcount(table) <= 3 and not is_traced(threading.get_ident()):
+        table.clear()
+    return found
+
+
+def _locals(frame):
+    """A function's variables by name."""
     code = frame.f_code
     if frame.f_trace is not None:
         return []
     if str(frame.f_globals.get("__name__", "")).split(".")[0] in _OURS:
         return []
-    table, is_function = frame.f_locals, code.co_flags & _OPTIMIZED
-    if not is_function and (
-        table is frame.f_globals or type(table) is not dict
-    ):  # a module; exec has a table of its own
-        return []
-    found = [(str(name), value) for name, value in list(table.items()) if not str(name).startswith((".", "__"))]
-    # Held by the frame, by ``table`` and by the call: by nobody else.
-    if is_function and sys.version_info < (3, 13) and sys.getrefcount(table) <= 3:
-        table.clear()
-    return found
+    if not code.co_flags & _OPTIMIZED:
+        table = frame.f_locals
+        if table is frame.f_globals or type(table) is not dict:  # a module; exec has a table of its own
+            return []
+    found = variables(frame)
+    return [(str(name), value) for name, value in found.items() if not str(name).startswith((".", "__"))]
 
 
 def _public(table):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import weakref
 
-from rlmem.agent import growing, levels
+from rlmem.agent import levels, roots
 
 
 class Batch:
@@ -15,7 +15,7 @@ class Batch:
 def test_what_a_function_lets_go_is_gone_after_a_look() -> None:
     kept = batch = Batch()
     gone = weakref.ref(batch)
-    assert growing.variables(sys._getframe())["batch"] is kept
+    assert roots.variables(sys._getframe())["batch"] is kept
     levels.containers()
     del batch, kept
     assert gone() is None
@@ -24,5 +24,5 @@ def test_what_a_function_lets_go_is_gone_after_a_look() -> None:
 def test_a_look_changes_no_variable() -> None:
     number, words = 3, ["a"]
     levels.containers()
-    assert growing.variables(sys._getframe())["number"] == 3
+    assert roots.variables(sys._getframe())["number"] == 3
     assert (number, words) == (3, ["a"])
