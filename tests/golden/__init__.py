@@ -1,0 +1,9 @@
+"""Golden outputs of every command, as a net below changes of the code: ``make golden`` writes them."""
+
+from __future__ import annotations
+
+from golden import described, schemas
+from golden.harness import Case
+
+#: Each module has ``CASES``; names are paths under ``data``.
+ALL_CASES: tuple[Case, ...] = (*described.CASES, *schemas.CASES)

@@ -1,0 +1,143 @@
+"""Golden outputs: what rlmem printed when the files in ``data`` were written, and a way to compare it with what it prints now.
+
+A case is a name and a function that returns its content. The suffix of the name says how it is compared: ``.json`` as data,
+everything else as text. ``make golden`` writes all files again; ``git diff`` then shows what changed for users.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import io
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from rlmem.cli import run
+from rlmem.version import __version__
+
+DATA = Path(__file__).parent / "data"
+#: The lines of a difference that a failed test shows.
+MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class Case:
+    """One file under ``data``, and what makes its content: text, or plain data for ``.json``."""
+
+    name: str
+    make: Callable[[], Any]
+
+    @property
+    def path(self) -> Path:
+        """Where the content is kept."""
+        return DATA / self.name
+
+    def text(self) -> str:
+        """The content as it is written to the file."""
+        made = self.make()
+        if self.name.endswith(".json"):
+            made = json.dumps(made, indent=1, ensure_ascii=False, sort_keys=True)
+        return made if made.endswith("\n") else f"{made}\n"
+
+
+def difference(case: Case) -> str:
+    """A unified diff from the kept content to the present one; empty when they are equal."""
+    kept = case.path.read_text(encoding="utf-8") if case.path.exists() else ""
+    now = case.text()
+    if case.name.endswith(".json"):
+        kept = json.dumps(json.loads(kept or "null"), indent=1, ensure_ascii=False, sort_keys=True) + "\n"
+    lines = difflib.unified_diff(kept.splitlines(), now.splitlines(), "kept", "now", lineterm="", n=1)
+    shown = list(lines)
+    return "\n".join([*shown[:MOST_LINES], *(["…"] if len(shown) > MOST_LINES else [])])
+
+
+@contextlib.contextmanager
+def quiet_environment(folder: Path, **more: str) -> Iterator[None]:
+    """Run in ``folder`` with nothing of the user's: no calibration, no stored run, no colour, 80 columns."""
+    own = {
+        "RLMEM_CACHE_DIR": str(folder / ".rlmem-cache"),
+        "RLMEM_DATA_DIR": str(folder / ".rlmem-data"),
+        "COLUMNS": "80",
+        "NO_COLOR": "1",
+        "TZ": "UTC",
+        **more,
+    }
+    before = Path.cwd()
+    with mock.patch.dict(os.environ, own):
+        os.environ.pop("FORCE_COLOR", None)
+        os.chdir(folder)
+        try:
+            yield
+        finally:
+            os.chdir(before)
+
+
+def call(words: list[str]) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error of ``rlmem WORDS``, in this process."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
+    told = mock.patch.object(sys, "argv", ["rlmem", *words])  # reports show the command they were made by
+    with told, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run(words)
+    texts = []
+    for stream in (out, err):
+        stream.flush()
+        buffer = stream.buffer
+        assert isinstance(buffer, io.BytesIO)
+        texts.append(buffer.getvalue().decode("utf-8"))
+    return code, texts[0], texts[1]
+
+
+def command_case(name: str, words: list[str], files: Mapping[str, str] | None = None) -> Case:
+    """A case that runs ``rlmem WORDS`` in a folder of its own that holds ``files``.
+
+    The suffix of ``name`` chooses the format: ``.txt`` as it is, ``.md`` and ``.json`` add ``--format``, ``.html`` adds
+    ``--html`` and keeps the page.
+    """
+
+    def make() -> Any:
+        with tempfile.TemporaryDirectory(prefix="golden-") as folder, quiet_environment(Path(folder)):
+            for path, text in (files or {}).items():
+                Path(path).parent.mkdir(parents=True, exist_ok=True)
+                Path(path).write_text(text, encoding="utf-8")
+            suffix = name.rsplit(".", 1)[-1]
+            more = {"md": ["--format", "markdown"], "json": ["--json"], "html": ["--html", "page.html"]}.get(suffix, [])
+            # Arguments of a script come last, after "--".
+            cut = words.index("--") if "--" in words else len(words)
+            code, out, err = call([*words[:cut], *more, *words[cut:]])
+            page = Path("page.html")
+            if suffix == "html":
+                out = lines_of_html(page.read_text(encoding="utf-8")) if page.exists() else out
+            out, err = (steady(text, folder) for text in (out, err))
+            if suffix == "json":
+                return {
+                    "command": words,
+                    "exit": code,
+                    "stderr": err,
+                    "document": json.loads(out) if out.strip() else None,
+                }
+            parts = [f"$ rlmem {' '.join(words)}", out.rstrip("\n")]
+            parts += ["--- standard error", err.rstrip("\n")] if err else []
+            return "\n".join([*parts, f"--- exit code {code}"])
+
+    return Case(name, make)
+
+
+def steady(text: str, folder: str = "") -> str:
+    """Text without what differs from one call to the next: the version, the scratch folder."""
+    if folder:
+        text = text.replace(os.path.realpath(folder), "FOLDER").replace(folder, "FOLDER")
+    return text.replace(__version__, "VERSION")
+
+
+def lines_of_html(text: str) -> str:
+    """A page with one element to a line, so that a difference can be read; without style and scripts."""
+    text = re.sub(r"(<(style|script)\b[^>]*>).*?(</\2>)", r"\1…\3", text, flags=re.S)
+    return re.sub(r">\s*<", ">\n<", text)
