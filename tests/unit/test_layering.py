@@ -29,7 +29,7 @@ LAYERS = (
         "holdings",
         "moments",
     ),
-    ("model",),
+    ("model", "documents"),
     ("buffers", "scripts"),
     ("frameworks", "measure", "sources", "rules", "machines", "budget", "capacity"),
     ("planner", "preload", "snapshots"),
@@ -68,6 +68,7 @@ BINDINGS = {module for module in MODULES if module.split("/")[0] in {"sb3", "tor
 SWARM = {module for module in MODULES if module.split("/")[0] == "swarm"}
 RAY = {module for module in MODULES if module.split("/")[0] == "ray"}
 SERVER = {module for module in MODULES if module.split("/")[0] == "serve"}
+DOCUMENTS = {module for module in MODULES if module.split("/")[0] == "documents"}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
     "torch": {"measure/probe_runtime", "buffers/window"} | ABROAD | BINDINGS | SWARM,
@@ -75,6 +76,7 @@ EDGES = {
     "numba": STORES | BINDINGS,
     "rich": {"report/layout", "report/terminal", "report/progress", "report/dashboard"},
     "textual": {"report/dashboard"},
+    "msgspec": DOCUMENTS,
     "yaml": {"sources/config", "scripts/data", "scripts/settings_files"},
     "pynvml": {"measure/gpus", "measure/probe_runtime"},
     "fastapi": SERVER,

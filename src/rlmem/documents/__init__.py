@@ -1,0 +1,1 @@
+"""Documents: every result that is printed, stored or served, as a frozen dataclass."""

@@ -1,0 +1,174 @@
+"""Parts that several documents have: peaks, findings, machines, holdings. There is one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta
+
+from rlmem.findings import SEVERITIES, Finding
+from rlmem.holdings import Holding
+from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Leak, Peak
+from rlmem.plan import VERDICTS, Budget, Plan
+
+#: Bytes; unknown ones are ``None``, never 0.
+Size = Annotated[int, Meta(ge=0)]
+if TYPE_CHECKING:  # to the type checker they are text; a reader of JSON takes only the words of the table
+    Device: TypeAlias = str
+    Phase: TypeAlias = str
+    Basis: TypeAlias = str
+    Residency: TypeAlias = str
+    Verdict: TypeAlias = str
+    Severity: TypeAlias = str
+else:
+    Device, Phase, Basis, Residency = Literal[DEVICES], Literal[PHASES], Literal[BASES], Literal[RESIDENCIES]
+    Verdict, Severity = Literal[VERDICTS], Literal[SEVERITIES]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeakPart:
+    """What one device needs in one phase, against its limit."""
+
+    device: Device
+    phase: Phase
+    low_bytes: Annotated[
+        Size,
+        Meta(description="the largest lower bound over the moments of the phase; can exceed the sum of the entries'"),
+    ]
+    expected_bytes: Size
+    high_bytes: Size
+    limit_bytes: Size | None = None
+    is_peak: Annotated[bool, Meta(description="whether it is the largest phase of its device")] = True
+
+    def peak(self, leak: Leak | None = None) -> Peak:
+        """Return the noun, to judge it and to say it in a sentence; ``leak`` is the one that its document tells of."""
+        return Peak(**{item.name: getattr(self, item.name) for item in fields(self)}, leak=leak)
+
+
+def peak_part(peak: Peak) -> PeakPart:
+    """Return a peak as documents have it."""
+    return PeakPart(**{item.name: getattr(peak, item.name) for item in fields(PeakPart)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GrowthPart:
+    """A leak that a dry run saw: what each update (or step) adds and nothing frees."""
+
+    bytes_each: Size
+    low_bytes: Size
+    high_bytes: Size
+    per: Literal["update", "step", "optimizer step"]
+    rounds: Annotated[int, Meta(description="how many were seen")]
+    rise_bytes: Annotated[int, Meta(description="what those added")]
+    owner: Annotated[str | None, Meta(description="who holds it")] = None
+    left: Annotated[float | None, Meta(description="how many are left until the loop ends; null: not known")] = None
+    kind: Annotated[str, Meta(description="the owner's type")] = ""
+    keeps_graphs: bool = False
+
+    def leak(self) -> Leak:
+        """Return the noun."""
+        return Leak(**{item.name: getattr(self, item.name) for item in fields(self)})
+
+
+def growth_part(plan: Plan) -> GrowthPart | None:
+    """Return the leak of a plan as documents have it; ``None`` where the run does not grow."""
+    peak = plan.top("ram")
+    if peak is None or peak.leak is None:
+        return None
+    return GrowthPart(**{item.name: getattr(peak.leak, item.name) for item in fields(GrowthPart)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FindingPart:
+    """What one rule says of a plan, a script or a running process."""
+
+    code: str
+    name: str
+    severity: Severity
+    title: str
+    saves_bytes: Annotated[int | None, Meta(description="what the remedy saves at the peak; null: not known")] = None
+    location: Annotated[str | None, Meta(description="the field or component it is about")] = None
+    remedy: str | None = None
+    changes: Annotated[Mapping[str, Any], Meta(description="the remedy as fields of the run")] = field(
+        default_factory=dict
+    )
+    line: Annotated[int | None, Meta(description="of the script that was planned")] = None
+    costs_bytes: Annotated[int | None, Meta(description="what the mistake costs as things are")] = None
+    costs_per: Annotated[str, Meta(description="each one costs as much; empty: in all")] = ""
+
+
+def finding_part(finding: Finding) -> FindingPart:
+    """Return a finding as documents have it."""
+    return FindingPart(
+        code=finding.code,
+        name=finding.name,
+        severity=finding.severity,
+        title=finding.title,
+        saves_bytes=finding.saves_bytes,
+        location=finding.location,
+        remedy=finding.remedy,
+        changes=dict(finding.changes),
+        line=finding.place.line if finding.place else None,
+        costs_bytes=finding.costs_bytes,
+        costs_per=finding.costs_per,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachinePart:
+    """What a run may use, and where each limit comes from."""
+
+    name: str
+    ram_bytes: Size | None = None
+    vram_bytes: Size | None = None
+    unified: Annotated[bool, Meta(description="RAM and VRAM are one pool")] = False
+    cores: int | None = None
+    ram_source: str | None = None
+    vram_source: str | None = None
+
+
+def machine_part(budget: Budget) -> MachinePart:
+    """Return a budget as documents have it."""
+    return MachinePart(
+        name=budget.name,
+        ram_bytes=budget.ram_bytes,
+        vram_bytes=budget.vram_bytes,
+        unified=budget.unified,
+        cores=budget.cores,
+        ram_source=budget.ram_source or None,
+        vram_source=budget.vram_source or None,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HoldingPart:
+    """One owner in a running process: an object by its path from a variable, and the memory beneath it."""
+
+    path: str
+    kind: Annotated[str, Meta(description="array, tensor, container, store, graph")]
+    type: str
+    nbytes: Annotated[Size, Meta(description="allocated")]
+    resident_bytes: Annotated[Size, Meta(description="what of that is in memory")]
+    filled: Annotated[int | None, Meta(description="rows used, as the container says")] = None
+    capacity: Annotated[int | None, Meta(description="rows there is room for; null: no bound")] = None
+    run_rows: Annotated[int | None, Meta(description="rows used when the run ends, where that comes first")] = None
+    estimated: Annotated[bool, Meta(description="from a sample of a long container")] = False
+    device: Device = "ram"
+    note: str = ""
+    graphs: Annotated[int, Meta(description="tensors in it that keep their autograd graph")] = 0
+    graph_bytes: int = 0
+    graph_more: Annotated[bool, Meta(description="longer than what was looked at: sizes are the least")] = False
+    added_at: Annotated[str, Meta(description="the line that adds to it")] = ""
+    file: Annotated[str, Meta(description="shared memory or the file that most of it lies in")] = ""
+    low_bytes: int | None = None
+    high_bytes: int | None = None
+    has_transitions: Annotated[bool | None, Meta(description="whether its elements are steps of an environment")] = None
+    growth_bytes: Annotated[int | None, Meta(description="to come until the run ends; null: no end known")] = None
+    full_growth_bytes: Annotated[int | None, Meta(description="the same in a run that fills it")] = None
+
+
+def holding_part(holding: Holding) -> HoldingPart:
+    """Return a holding as documents have it."""
+    return HoldingPart(**{item.name: getattr(holding, item.name) for item in fields(HoldingPart)})
