@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlmem.findings import Finding
@@ -63,7 +63,7 @@ class Plan:
     @property
     def verdict(self) -> str:
         """The worst verdict over the devices that have a limit; ``unknown`` when one cannot be judged."""
-        verdicts = [judge(peak) for peak in self.tops]
+        verdicts = [verdict_of(peak) for peak in self.tops]
         if self.unknown or not verdicts:
             verdicts.append("unknown")
         return min(verdicts, key=_WORST_FIRST.index)
@@ -95,7 +95,9 @@ class Plan:
     def deciding(self) -> Peak:
         """The device that decides: the worst verdict, then the largest share of its limit; RAM without limits."""
         order = ("does-not-fit", "grows", "tight", "fits", "unknown")
-        return min(self.tops, key=lambda peak: (order.index(judge(peak)), -peak.high_bytes / (peak.limit_bytes or 1)))
+        return min(
+            self.tops, key=lambda peak: (order.index(verdict_of(peak)), -peak.high_bytes / (peak.limit_bytes or 1))
+        )
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -118,7 +120,49 @@ class Plan:
         return 0 if self.verdict == "unknown" and not self.unknown else EXIT_CODES.get(self.verdict, 0)
 
 
-def judge(peak: Peak) -> str:
+def judge(
+    ledger: Ledger,
+    budget: Budget,
+    *,
+    spec: RunSpec,
+    method: str = "closed form",
+    notes: tuple[str, ...] = (),
+    unknown: Mapping[str, str] | None = None,
+) -> Plan:
+    """Hold a ledger against a budget.
+
+    Args:
+        ledger: what the run needs, the same whatever there is.
+        budget: what there is. Where RAM and VRAM are one pool, everything counts against RAM.
+        spec: the run with its framework's defaults.
+        method: how the ledger came about.
+        notes: what the reader should know about that.
+        unknown: devices with a limit for which no figure can be said, and why.
+
+    Returns:
+        The plan, without findings.
+    """
+    held = _unified(ledger) if budget.unified else ledger
+    return Plan(
+        spec=spec,
+        budget=budget,
+        ledger=held,
+        peaks=held.peaks(budget.limits),
+        method=method,
+        notes=notes,
+        unknown=unknown or {},
+    )
+
+
+def _unified(ledger: Ledger) -> Ledger:
+    """One pool for RAM and VRAM: everything counts against RAM."""
+    floors: dict[tuple[str, str], int] = {}
+    for (_, phase), low in ledger.floors.items():
+        floors["ram", phase] = floors.get(("ram", phase), 0) + low
+    return Ledger(tuple(replace(entry, device="ram") for entry in ledger.entries), floors)
+
+
+def verdict_of(peak: Peak) -> str:
     """One device against its limit."""
     if peak.leak is not None and peak.expected_bytes - peak.leak.rise_bytes <= (peak.limit_bytes or math.inf):
         return "grows"
@@ -133,7 +177,7 @@ def judge(peak: Peak) -> str:
 
 def sentence(peak: Peak) -> str:
     """``peaks at 21.4 GiB (20.9–22.3) of 27.9 GiB in update: fits, 6.5 GiB spare``."""
-    if peak.leak is not None and judge(peak) == "grows":
+    if peak.leak is not None and verdict_of(peak) == "grows":
         return growing(peak, peak.leak)
     text = f"peaks at {format_size(peak.expected_bytes)}"
     if peak.low_bytes != peak.high_bytes:
@@ -142,7 +186,7 @@ def sentence(peak: Peak) -> str:
         return f"{text} in {peak.phase}: no limit known for {peak.device.upper()}"
     text += f" of {format_size(peak.limit_bytes)} in {peak.phase}"
     spare = peak.spare_bytes or 0
-    match judge(peak):
+    match verdict_of(peak):
         case "does-not-fit":
             return f"{text}: does not fit, {format_size(-spare)} too much"
         case "tight" if peak.high_bytes > peak.limit_bytes:

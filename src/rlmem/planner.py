@@ -3,14 +3,48 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import Lock
 
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
+from rlmem.plan import Budget, Plan, judge
 from rlmem.rules import find
 from rlmem.rules.base import Context
 from rlmem.spec import RunSpec
+
+#: Predictions that are kept, the oldest go first. A ledger takes about 100 kB; `rlmem fit` asks for some 300 different runs.
+MOST_KEPT = 512
+
+
+class ClosedForm:
+    """Plans by arithmetic over a description, with one set of constants; each run is predicted once, whatever the limits."""
+
+    def __init__(self, constants: Constants | None = None) -> None:
+        self.constants = constants or Constants()
+        #: How many runs were predicted: another limit adds none.
+        self.predictions = 0
+        self._kept: dict[str, tuple[RunSpec, Ledger]] = {}
+        self._lock = Lock()
+
+    def plan(self, asked: RunSpec, budget: Budget) -> Plan:
+        """The plan of a run against a budget, without findings."""
+        spec, ledger = self.predict(asked)
+        return judge(ledger, budget, spec=spec, notes=find_adapter(spec).notes(spec))
+
+    def predict(self, asked: RunSpec) -> tuple[RunSpec, Ledger]:
+        """The run with its framework's defaults, and its ledger."""
+        key = repr((sorted(asked.values.items()), sorted(asked.origins.items())))
+        kept = self._kept.get(key)
+        if kept is None:
+            spec = resolve(asked)
+            kept = spec, predict(spec, self.constants)
+            with self._lock:
+                self.predictions += 1
+                self._kept[key] = kept
+                while len(self._kept) > MOST_KEPT:
+                    del self._kept[next(iter(self._kept))]
+        return kept
 
 
 class Planner:
@@ -21,27 +55,10 @@ class Planner:
 
     def plan(self, spec: RunSpec, *, findings: bool = True) -> Plan:
         """The plan of a run; ``findings=False`` when only sizes are wanted."""
-        resolved = resolve(spec)
-        ledger = predict(resolved, self.constants)
-        if self.budget.unified:
-            ledger = _unified(ledger)
-        plan = Plan(
-            spec=resolved,
-            budget=self.budget,
-            ledger=ledger,
-            peaks=ledger.peaks(self.budget.limits),
-            notes=find_adapter(resolved).notes(resolved),
-        )
+        form = ClosedForm(self.constants)
+        plan = form.plan(spec, self.budget)
         if not findings:
             return plan
         # Rules change what was *asked for*, so that defaults which follow from it follow again.
-        context = Context(plan=plan, asked=spec, replan=lambda other: self.plan(other, findings=False))
+        context = Context(plan=plan, asked=spec, replan=lambda other: form.plan(other, self.budget))
         return replace(plan, findings=find(context))
-
-
-def _unified(ledger: Ledger) -> Ledger:
-    """One pool for RAM and VRAM: everything counts against RAM."""
-    floors: dict[tuple[str, str], int] = {}
-    for (_, phase), low in ledger.floors.items():
-        floors["ram", phase] = floors.get(("ram", phase), 0) + low
-    return Ledger(tuple(replace(entry, device="ram") for entry in ledger.entries), floors)

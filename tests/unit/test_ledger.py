@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlmem.ledger import Entry, Ledger, matches, merge
-from rlmem.plan import Budget, Plan, judge, sentence
+from rlmem.plan import Budget, Plan, sentence, verdict_of
 from rlmem.quantity import Quantity
 from rlmem.spec import RunSpec
 from rlmem.units import GIB
@@ -112,6 +112,6 @@ def test_a_verdict_follows_from_the_expected_peak_its_upper_bound_and_the_limit(
     ledger = Ledger((held,))
     (peak,) = ledger.peaks({"ram": None if limit is None else limit * GIB})
     plan = Plan(spec=RunSpec(), budget=Budget(name="test"), ledger=ledger, peaks=(peak,))
-    assert judge(peak) == plan.verdict == verdict
+    assert verdict_of(peak) == plan.verdict == verdict
     assert words in sentence(peak)
     assert plan.deciding is peak

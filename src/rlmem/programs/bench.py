@@ -10,7 +10,7 @@ from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Peak
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Budget, judge
+from rlmem.plan import Budget, verdict_of
 from rlmem.programs.cases import FOLDER, Case, make_case
 from rlmem.programs.launch import Answer, launch
 from rlmem.programs.points import make_point
@@ -169,7 +169,7 @@ def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptio
         reward_per_step=body.get("reward_per_step"),
         image=body.get("image"),
         full={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
-        verdict=judge(top),
+        verdict=verdict_of(top),
     )
 
 

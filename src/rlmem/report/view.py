@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlmem.ledger import NOT_COUNTED, PHASES, Leak, Peak, matches
-from rlmem.plan import judge, sentence, short_run, unknown_sentence
+from rlmem.plan import sentence, short_run, unknown_sentence, verdict_of
 from rlmem.units import format_range, format_size
 
 #: Components smaller than this share of the peak are added up in one row.
@@ -121,7 +121,7 @@ def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
         for peak in document["peaks"]
         if peak["is_peak"]
     ]
-    tone = _on_nodes if document.get("placement") else lambda peak: _VERDICT_TONE[judge(peak)]
+    tone = _on_nodes if document.get("placement") else lambda peak: _VERDICT_TONE[verdict_of(peak)]
     found = [(peak, tone(peak)) for peak in tops]
     return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 
 from rlmem.errors import SpecError
 from rlmem.findings import Finding
-from rlmem.plan import judge, sentence
+from rlmem.plan import sentence, verdict_of
 from rlmem.rules import once
 from rlmem.rules.base import Context, Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
@@ -23,7 +23,7 @@ from rlmem.units import format_size
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is over its limit."""
     for peak in context.plan.tops:
-        if judge(peak) == "does-not-fit":
+        if verdict_of(peak) == "does-not-fit":
             change, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
             saves = context.saving(change, "largest that fits") if change else None
             as_it_is = _as_it_is(context, peak.device)
@@ -46,6 +46,6 @@ def _as_it_is(context: Context, device: str) -> str | None:
         now = context.changed(once.CHANGES, once.WHY).top(device)
     except SpecError:
         return None
-    if now is None or judge(now) not in ("fits", "tight"):
+    if now is None or verdict_of(now) not in ("fits", "tight"):
         return None
     return f"as it is with {swap.store}: {format_size(now.expected_bytes)} of {format_size(now.limit_bytes or 0)}"

@@ -9,7 +9,7 @@ from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.frameworks.base import Swap
 from rlmem.ledger import Entry, matches
-from rlmem.plan import Plan, judge
+from rlmem.plan import Plan, verdict_of
 from rlmem.rules.base import Context
 from rlmem.units import format_size
 
@@ -41,8 +41,8 @@ def _fits(context: Context, after: Plan) -> str | None:
     if before is None or now is None or now.limit_bytes is None:
         return None
     size = format_size(now.expected_bytes)
-    if judge(before) in ("does-not-fit", "tight"):
-        word = {"fits": "it then fits", "tight": "it is then tight"}.get(judge(now), "still too much then")
+    if verdict_of(before) in ("does-not-fit", "tight"):
+        word = {"fits": "it then fits", "tight": "it is then tight"}.get(verdict_of(now), "still too much then")
         return f"{word}: {size} of {format_size(now.limit_bytes)}"
     return None
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from rlmem.findings import Finding
-from rlmem.plan import judge, sentence
+from rlmem.plan import sentence, verdict_of
 from rlmem.rules.base import Context, Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
 
@@ -19,6 +19,6 @@ from rlmem.rules.knobs import knob_for, largest_that_fits
 def check(rule: Rule, context: Context) -> Iterator[Finding]:
     """One finding per device that is close to its limit."""
     for peak in context.plan.tops:
-        if judge(peak) == "tight":
+        if verdict_of(peak) == "tight":
             _, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
             yield rule.finding(f"{peak.device.upper()} {sentence(peak)}", location=peak.phase, remedy=remedy)

@@ -13,7 +13,7 @@ from decimal import ROUND_CEILING, Decimal
 
 from rlmem.errors import UsageError
 from rlmem.ledger import Peak
-from rlmem.plan import Plan, judge
+from rlmem.plan import Plan, verdict_of
 from rlmem.planner import Planner
 from rlmem.swarm.settings import Settings
 from rlmem.swarm.spec import swarm_spec
@@ -130,7 +130,7 @@ def _fits(fitted: Fitted, *, safe: bool) -> bool:
 def _checked(fitted: Fitted, planner: Planner, instead: str) -> Fitted:
     """The same, or an error that names the smallest cap that works."""
     for peak in fitted.plan.tops:
-        if judge(peak) != "does-not-fit":
+        if verdict_of(peak) != "does-not-fit":
             continue
         budget, option = planner.budget, f"--{peak.device}"
         source = budget.vram_source if peak.device == "vram" else budget.ram_source
