@@ -11,7 +11,7 @@ from rlmem.errors import UsageError
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.report.document import plan_document
-from rlmem.report.view import verdict_lines
+from rlmem.report.plan import verdict_lines
 from rlmem.sources.preset import read_preset
 from rlmem.units import GIB
 

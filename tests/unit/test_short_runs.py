@@ -15,7 +15,7 @@ from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.quantity import Quantity
 from rlmem.report.document import plan_document
-from rlmem.report.view import verdict_lines
+from rlmem.report.plan import verdict_lines
 from rlmem.rules.lengths import learns_once
 from rlmem.schedule import reached
 from rlmem.scripts import parse_script

@@ -109,8 +109,8 @@ def command(
     from rlmem.planner import Planner
     from rlmem.report.document import plan_document
     from rlmem.report.first_screen import first_screen
+    from rlmem.report.plan import plan_view
     from rlmem.report.render import render_view
-    from rlmem.report.view import plan_view
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
@@ -236,8 +236,9 @@ def _keep(document: dict[str, Any]) -> None:
 
 def _why(document: dict[str, Any], component: str, wanted: str, output: Path | None) -> str:
     from rlmem.ledger import matches
+    from rlmem.report.plan import why_sections
     from rlmem.report.render import render_view
-    from rlmem.report.view import View, why_sections
+    from rlmem.report.view import View
 
     entries = [entry for entry in document["entries"] if matches(entry["component"], component)]
     if not entries:

@@ -13,18 +13,8 @@ from rlmem.fields import BY_PATH
 from rlmem.plan import Plan
 from rlmem.report.document import plan_document
 from rlmem.report.outlook import capacity, capacity_table, capacity_words
-from rlmem.report.view import (
-    Column,
-    Item,
-    Section,
-    Table,
-    View,
-    breakdown,
-    finding_items,
-    process_table,
-    setting_text,
-    verdict_lines,
-)
+from rlmem.report.plan import breakdown, finding_items, process_table, verdict_lines
+from rlmem.report.view import Column, Item, Section, Table, View, setting_text
 from rlmem.rules.knobs import main_knob
 from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_size

@@ -8,20 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmem.ledger import NOT_COUNTED
-from rlmem.report.view import (
-    DOES_NOT_FIT,
-    Column,
-    Item,
-    Section,
-    Table,
-    View,
-    finding_item,
-    gain,
-    limit_note,
-    title_of,
-    verdict_lines,
-    worst_first,
-)
+from rlmem.report.plan import DOES_NOT_FIT, finding_item, gain, limit_note, title_of, verdict_lines, worst_first
+from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size
 
 #: Rows of a device; of each when there are two.

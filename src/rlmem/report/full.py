@@ -16,8 +16,9 @@ from rlmem.report.contract import problems
 from rlmem.report.document import plan_document, read_plan_document
 from rlmem.report.fit import step_document
 from rlmem.report.outlook import capacity, growth
+from rlmem.report.plan import plan_view
 from rlmem.report.sweep import sweep_document
-from rlmem.report.view import View, plan_view
+from rlmem.report.view import View
 from rlmem.rules.knobs import main_knob
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now

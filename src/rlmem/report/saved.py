@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 #: Schema to the module that knows it, its reader and its view.
 DOCUMENTS = {
-    "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.view", "plan_view"),
+    "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.plan", "plan_view"),
     "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep_view", "sweep_view"),
     "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
     "rlmem.report/1": ("rlmem.report.full", "read_report_document", "rlmem.report.full", "report_view"),

@@ -9,8 +9,9 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmem.plan import sentence
+from rlmem.report.plan import PEAK_FIELDS, verdict_lines
 from rlmem.report.progress import Iterations
-from rlmem.report.view import PEAK_FIELDS, Section, View, verdict_lines
+from rlmem.report.view import Section, View
 from rlmem.swarm.chunking import Fitted
 from rlmem.swarm.curve import finite, sparkline
 from rlmem.units import format_size

@@ -7,9 +7,10 @@ from statistics import median
 from typing import Any
 
 from rlmem.ledger import PHASES
+from rlmem.report.plan import phase_column
 from rlmem.report.plot import plot
 from rlmem.report.sweep import versions_of
-from rlmem.report.view import Column, Section, Table, View, phase_column
+from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_count, format_size
 
 #: More plots than this would bury the numbers.

@@ -20,9 +20,9 @@ from rlmem.report.capacity import capacity_document, render_capacity
 from rlmem.report.compare import compare_document, compare_view
 from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document, read_plan_document
 from rlmem.report.markdown import render
+from rlmem.report.plan import plan_view, process_table, why_sections
 from rlmem.report.render import render_view
 from rlmem.report.terminal import draw, make_console
-from rlmem.report.view import plan_view, process_table, why_sections
 from rlmem.sources.preset import PRESETS, read_preset
 from rlmem.trace.subjects import described
 

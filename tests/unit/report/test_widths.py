@@ -17,11 +17,12 @@ from rlmem.report.compare_recorded import compare_recorded_view
 from rlmem.report.document import plan_document
 from rlmem.report.explain import explain_document, explain_view
 from rlmem.report.layout import lay_out, wrap
+from rlmem.report.plan import plan_view
 from rlmem.report.plot import plot
 from rlmem.report.recorded import recorded_view
 from rlmem.report.sweep_view import sweep_view
 from rlmem.report.terminal import make_console
-from rlmem.report.view import Column, Item, Section, Table, View, plan_view
+from rlmem.report.view import Column, Item, Section, Table, View
 from unit.report import test_cluster_explained, test_compare_recorded, test_explain_report, test_sweep_report
 from unit.report.widths import check_table, check_view, drawn
 

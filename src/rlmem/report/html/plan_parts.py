@@ -11,7 +11,8 @@ from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, gauge, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
-from rlmem.report.view import Column, Table, breakdown, process_table, verdict_lines, worst_first
+from rlmem.report.plan import breakdown, process_table, verdict_lines, worst_first
+from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 
 #: Groups of components, in the order in which they are stacked; each has a colour of its own in the style sheet.

@@ -12,8 +12,9 @@ from rlmem.report.full import fields_diff
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.placement_view import placement_notes, placement_sections
+from rlmem.report.plan import finding_items
 from rlmem.report.sweep_view import points_table
-from rlmem.report.view import Column, Table, finding_items
+from rlmem.report.view import Column, Table
 from rlmem.sources.config import flatten
 from rlmem.units import format_size
 
