@@ -14,12 +14,13 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from golden.machine import steady_machine
 from rlmem.cli import run
 from rlmem.version import __version__
 
@@ -60,8 +61,8 @@ def difference(case: Case) -> str:
 
 
 @contextlib.contextmanager
-def quiet_environment(folder: Path, **more: str) -> Iterator[None]:
-    """Run in ``folder`` with nothing of the user's: no calibration, no stored run, no colour, 80 columns."""
+def quiet_environment(folder: Path, *, gpu: bool = False, **more: str) -> Iterator[None]:
+    """Run in ``folder`` with nothing of the user's, no calibration, no stored run, no colour, 80 columns, on a machine of its own."""
     own = {
         "RLMEM_CACHE_DIR": str(folder / ".rlmem-cache"),
         "RLMEM_DATA_DIR": str(folder / ".rlmem-data"),
@@ -71,7 +72,7 @@ def quiet_environment(folder: Path, **more: str) -> Iterator[None]:
         **more,
     }
     before = Path.cwd()
-    with mock.patch.dict(os.environ, own):
+    with mock.patch.dict(os.environ, own), steady_machine(gpu=gpu):
         os.environ.pop("FORCE_COLOR", None)
         os.chdir(folder)
         try:
@@ -95,39 +96,92 @@ def call(words: list[str]) -> tuple[int, str, str]:
     return code, texts[0], texts[1]
 
 
-def command_case(name: str, words: list[str], files: Mapping[str, str] | None = None) -> Case:
+#: The words that ask for a format, by the suffix of a case's name.
+FORMATS = {"md": ("--format", "markdown"), "json": ("--json",), "html": ("--html", "page.html")}
+Around = Callable[[], contextlib.AbstractContextManager[Any]]
+
+
+def write_files(files: Mapping[str, str | bytes]) -> None:
+    """Write files below the current folder."""
+    for name, content in files.items():
+        Path(name).parent.mkdir(parents=True, exist_ok=True)
+        Path(name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+
+
+@contextlib.contextmanager
+def own_folder(files: Mapping[str, str | bytes] | None = None, *, gpu: bool = False) -> Iterator[str]:
+    """A scratch folder with ``files``, as the current one in a quiet environment."""
+    with tempfile.TemporaryDirectory(prefix="golden-") as folder, quiet_environment(Path(folder), gpu=gpu):
+        write_files(files or {})
+        yield folder
+
+
+def command_case(
+    name: str,
+    words: Sequence[str],
+    files: Mapping[str, str | bytes] | None = None,
+    *,
+    gpu: bool = False,
+    around: Around = contextlib.nullcontext,
+) -> Case:
     """A case that runs ``rlmem WORDS`` in a folder of its own that holds ``files``.
 
     The suffix of ``name`` chooses the format: ``.txt`` as it is, ``.md`` and ``.json`` add ``--format``, ``.html`` adds
-    ``--html`` and keeps the page.
+    ``--html`` and keeps the page. ``gpu`` gives the machine a GPU; ``around`` is entered for the time of the command.
     """
 
     def make() -> Any:
-        with tempfile.TemporaryDirectory(prefix="golden-") as folder, quiet_environment(Path(folder)):
-            for path, text in (files or {}).items():
-                Path(path).parent.mkdir(parents=True, exist_ok=True)
-                Path(path).write_text(text, encoding="utf-8")
-            suffix = name.rsplit(".", 1)[-1]
-            more = {"md": ["--format", "markdown"], "json": ["--json"], "html": ["--html", "page.html"]}.get(suffix, [])
-            # Arguments of a script come last, after "--".
-            cut = words.index("--") if "--" in words else len(words)
-            code, out, err = call([*words[:cut], *more, *words[cut:]])
+        suffix = name.rsplit(".", 1)[-1]
+        with own_folder(files, gpu=gpu) as folder, around():
+            code, out, err = call(in_format(words, suffix))
             page = Path("page.html")
             if suffix == "html":
                 out = lines_of_html(page.read_text(encoding="utf-8")) if page.exists() else out
             out, err = (steady(text, folder) for text in (out, err))
-            if suffix == "json":
-                return {
-                    "command": words,
-                    "exit": code,
-                    "stderr": err,
-                    "document": json.loads(out) if out.strip() else None,
-                }
-            parts = [f"$ rlmem {' '.join(words)}", out.rstrip("\n")]
-            parts += ["--- standard error", err.rstrip("\n")] if err else []
-            return "\n".join([*parts, f"--- exit code {code}"])
+        if suffix == "json":
+            return {
+                "command": list(words),
+                "exit": code,
+                "stderr": err,
+                "document": json.loads(out) if out.strip() else None,
+            }
+        return as_text(words, code, out, err)
 
     return Case(name, make)
+
+
+def session_case(
+    name: str,
+    commands: Sequence[Sequence[str]],
+    files: Mapping[str, str | bytes] | None = None,
+    kept: Sequence[str] = (),
+    *,
+    around: Around = contextlib.nullcontext,
+) -> Case:
+    """A case of commands one after the other in one folder, and of the files they leave."""
+
+    def make() -> str:
+        with own_folder(files) as folder, around():
+            parts = [as_text(words, *call(list(words))) for words in commands]
+            for path in kept:
+                file = Path(path)
+                parts += [f"--- {path}", file.read_text(encoding="utf-8") if file.exists() else "(not there)"]
+        return steady("\n".join(parts), folder)
+
+    return Case(name, make)
+
+
+def in_format(words: Sequence[str], suffix: str) -> list[str]:
+    """The command with the option that asks for a format; arguments of a script come last, after ``--``."""
+    cut = words.index("--") if "--" in words else len(words)
+    return [*words[:cut], *FORMATS.get(suffix, ()), *words[cut:]]
+
+
+def as_text(words: Sequence[str], code: int, out: str, err: str) -> str:
+    """A command, what it printed, and its exit code."""
+    parts = [f"$ rlmem {' '.join(words)}", out.rstrip("\n")]
+    parts += ["--- standard error", err.rstrip("\n")] if err else []
+    return "\n".join([*parts, f"--- exit code {code}"])
 
 
 def steady(text: str, folder: str = "") -> str:
