@@ -8,8 +8,8 @@ import pytest
 
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
+from rlmem.points import PointOptions
 from rlmem.programs.points import measure_point
-from rlmem.runner.point import PointOptions
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.truth

@@ -10,9 +10,9 @@ import pytest
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
 from rlmem.ledger import Ledger
+from rlmem.points import PointOptions
 from rlmem.programs.cases import settings_case
 from rlmem.programs.points import measure_point
-from rlmem.runner.point import PointOptions
 from rlmem.swarm.settings import RUNGS, Settings
 from rlmem.swarm.spec import swarm_spec
 from truth import PINNED, predicted, run_truth

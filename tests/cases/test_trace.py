@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.cli import run as cli
-from rlmem.runner.point import PointOptions
+from rlmem.points import PointOptions
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.points import measure_point
 from rlmem.trace.target import parse_target

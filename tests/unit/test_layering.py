@@ -28,6 +28,8 @@ LAYERS = (
         "run_schema",
         "holdings",
         "moments",
+        "points",
+        "line_fit",
     ),
     ("model", "documents"),
     ("buffers", "scripts"),

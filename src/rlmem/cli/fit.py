@@ -21,8 +21,8 @@ from rlmem.cli.common import (
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
+    from rlmem.points import PointOptions
     from rlmem.remedies.base import Wishes
-    from rlmem.runner.point import PointOptions
     from rlmem.trace.drafts import Draft
     from rlmem.trace.fitted import Fitted, Job
     from rlmem.trace.verifying import Verified
@@ -241,7 +241,7 @@ def _verified(
 def _point_options(fitted: Fitted, python: str | None, sets: tuple[str, ...], args: tuple[str, ...]) -> PointOptions:
     """Measured under the budget itself, as far as this machine has it."""
     from rlmem.budget import cap_bytes
-    from rlmem.runner.point import PointOptions
+    from rlmem.points import PointOptions
 
     here, asked = cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes
     caps = [size for size in (here, asked) if size is not None]

@@ -98,9 +98,9 @@ def command(
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
     from rlmem.budget import cap_bytes
+    from rlmem.points import PointOptions
     from rlmem.report.saved import run_document
     from rlmem.report.sweep_view import sweep_view
-    from rlmem.runner.point import PointOptions
     from rlmem.runner.store import open_store
     from rlmem.runner.sweep import Running, Sweep, parse_axes
 

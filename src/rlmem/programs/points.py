@@ -8,10 +8,10 @@ from typing import Any
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import PHASES, Ledger, Peak
 from rlmem.measure.calibration import read_calibration
+from rlmem.points import Point, PointOptions, Values
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome
-from rlmem.runner.point import Point, PointOptions, Values
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.units import format_size

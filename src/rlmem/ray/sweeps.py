@@ -13,11 +13,11 @@ from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
 from rlmem.plan import Budget
+from rlmem.points import Point, PointOptions, Values
 from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
-from rlmem.runner.point import Point, PointOptions, Values
 from rlmem.runner.store import axes_text
 from rlmem.sources import load
 from rlmem.spec import RunSpec

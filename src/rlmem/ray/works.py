@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from rlmem.budget import cap_bytes
 from rlmem.errors import AnalysisError
-from rlmem.runner.point import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, Values
 from rlmem.spec import RunSpec
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import Any
 from rlmem.fields import find_field, plain_value
 from rlmem.machines import Machine
 from rlmem.plan import VERDICTS, Plan
+from rlmem.points import Point
 from rlmem.remedies.base import KINDS, Alone, Fit, Step
 from rlmem.remedies.machine import would_do
 from rlmem.report.contract import described
-from rlmem.runner.point import Point
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.verifying import Verified
 from rlmem.version import __version__

@@ -9,9 +9,9 @@ from statistics import median
 from typing import Any
 
 from rlmem.errors import UsageError
+from rlmem.line_fit import Fit, fit
+from rlmem.points import STATUSES, Point
 from rlmem.report.contract import described, problems
-from rlmem.runner.fit import Fit, fit
-from rlmem.runner.point import STATUSES, Point
 from rlmem.runner.store import Run, StoredPoint, axes_text
 
 SWEEP_SCHEMA = "rlmem.sweep/1"

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.points import Point, Values
 from rlmem.runner.facts import machine_facts, own_versions
-from rlmem.runner.point import Point, Values
 
 KINDS = ("measure", "plan", "bench", "run")
 FILE_NAME = "runs.db"

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlmem.errors import RlmemError, UsageError
-from rlmem.runner.point import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, Values
 from rlmem.runner.store import Run, Store, axes_text
 from rlmem.runner.tree import read_stat
 from rlmem.units import parse_count

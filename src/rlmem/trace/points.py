@@ -13,7 +13,7 @@ from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
-from rlmem.runner.point import Point, PointOptions
+from rlmem.points import Point, PointOptions
 from rlmem.trace.changes import changes_from, checked, option_names, split_values
 from rlmem.trace.describe import wants_gpu
 from rlmem.trace.dryrun import DryRun, dry_run

@@ -11,7 +11,7 @@ from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.rllib.counts import STORE, counts
 from rlmem.frameworks.rllib.shares import by_role
 from rlmem.measure.calibration import read_calibration
-from rlmem.runner.point import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, Values
 from rlmem.trace.rllib import changes_of, describe_config, parse_rllib
 from rlmem.trace.rllib_truth import Truth, measure_config
 

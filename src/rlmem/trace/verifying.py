@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.points import Point, PointOptions
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
-from rlmem.runner.point import Point, PointOptions
 from rlmem.trace.drafts import tried
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone

@@ -15,8 +15,8 @@ import pytest
 from rlmem.cli import measure as module
 from rlmem.cli import run
 from rlmem.errors import AnalysisError
+from rlmem.points import Point, PointOptions, Values
 from rlmem.report.sweep import SWEEP_JSON_SCHEMA
-from rlmem.runner.point import Point, PointOptions, Values
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.units import GIB, MIB
 

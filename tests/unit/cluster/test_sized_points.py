@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
+from rlmem.points import PointOptions
 from rlmem.ray import sweeps
 from rlmem.ray.reserving import BESIDE_BYTES, Need, Node, NoRoomError, reserve
 from rlmem.ray.sweeps import DRY_RUN, FOR_DRY_RUN, measuring, traced
 from rlmem.ray.tasks import environment, request
 from rlmem.ray.works import Place
-from rlmem.runner.point import PointOptions
 from rlmem.runner.sweep import Job
 from rlmem.trace.points import Foreseen, uses_gpu
 from rlmem.units import GIB, MIB

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from rlmem import Planner, load, make_budget
+from rlmem.points import Point
 from rlmem.report.document import plan_document
 from rlmem.report.full import capacity_of, fields_diff, remedies, report_document
 from rlmem.report.outlook import at_step, growth
-from rlmem.runner.point import Point
 from rlmem.runner.store import open_store
 from rlmem.trace.subjects import described
 from rlmem.units import GIB

@@ -12,13 +12,13 @@ import jsonschema
 import pytest
 
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.points import Point
 from rlmem.report import export
 from rlmem.report.compare_sweeps import compare_sweeps, compare_sweeps_view
 from rlmem.report.plot import plot
 from rlmem.report.render import render_view
 from rlmem.report.sweep import SWEEP_JSON_SCHEMA, read_sweep_document, sweep_document
 from rlmem.report.sweep_view import sweep_view
-from rlmem.runner.point import Point
 from rlmem.runner.store import Run, StoredPoint
 from rlmem.units import GIB, MIB
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.points import Point
 from rlmem.runner import store as module
-from rlmem.runner.point import Point
 from rlmem.runner.store import MIGRATIONS, data_folder, open_store, save_document, save_plan
 
 SRC = Path(__file__).parents[3] / "src"
@@ -250,7 +250,7 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
 def test_processes_write_at_the_same_time() -> None:
     code = """
 import sys
-from rlmem.runner.point import Point
+from rlmem.points import Point
 from rlmem.runner.store import open_store
 with open_store(write=True) as store:
     run = store.begin("measure", sys.argv[1])

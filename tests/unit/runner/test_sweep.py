@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.runner.point import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, Values
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.sweep import Axis, Running, Sweep, parse_axes, parse_axis
 

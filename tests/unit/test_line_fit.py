@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.runner.fit import Sample, fit, student
+from rlmem.line_fit import Sample, fit, student
 
 
 def along(sizes: dict[int, int], axis: str = "agents") -> list[Sample]:

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from rlmem.runner.point import STATUSES, Point
+from rlmem.points import STATUSES, Point
 
 POINT = Point(
     values={"agents": 1000, "env": "Größe-v1"},
