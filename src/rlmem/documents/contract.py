@@ -44,7 +44,12 @@ def to_plain(document: Document) -> Plain:
     """Return a document as JSON data: dictionaries, lists, text and numbers."""
     import msgspec
 
-    return {"schema": document.SCHEMA, **msgspec.json.decode(msgspec.json.encode(document))}
+    try:
+        plain = msgspec.json.decode(msgspec.json.encode(document))
+    except UnicodeEncodeError:
+        # A name that is not UTF-8 on disk has lone surrogates in Python; msgspec writes UTF-8 only, json escapes them.
+        plain = json.loads(json.dumps(msgspec.to_builtins(document)))
+    return {"schema": document.SCHEMA, **plain}
 
 
 def to_json(document: Document) -> str:

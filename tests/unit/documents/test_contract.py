@@ -55,6 +55,15 @@ def test_the_schema_stands_first_and_the_version_is_kept() -> None:
     assert '"schema": "rlmem.sample/2"' in to_json(document)
 
 
+def test_a_name_that_is_not_utf8_is_written_and_read() -> None:
+    plan = Planner(Budget(name="caf\udce9")).plan(load("pidog-sac"))
+    document = plan_document(plan)
+    plain = to_plain(document)
+    assert plain["machine"]["name"] == "caf\udce9"
+    assert isinstance(plain["peaks"], list)
+    assert from_plain(PlanDocument, plain, "plan.json") == document
+
+
 def test_keys_of_a_newer_version_are_passed_over() -> None:
     assert from_plain(SampleDocument, {**SAMPLE, "colour": "red"}, "sample.json").verdict == "fits"
 
