@@ -44,3 +44,14 @@ class Finding:
     costs_per: str = ""
     place: Place | None = None
     fix: Fix | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Advice:
+    """A finding on the run that a process was started as; ``returns_bytes`` is what its remedy would give back right now.
+
+    That is ``None`` when the remedy lowers the peak of an update and not what is held between updates.
+    """
+
+    finding: Finding
+    returns_bytes: int | None = None

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from rlmem.findings import SEVERITIES, Finding
+from rlmem.findings import SEVERITIES, Advice, Finding
 from rlmem.holdings import PAGE_METHODS, WAYS, Explanation, TreeExplanation
 from rlmem.report.contract import described
 from rlmem.report.view import Column, Item, Section, Table, View
-from rlmem.trace.advice import Advice
 from rlmem.units import format_count, format_range, format_size
 
 EXPLAIN_SCHEMA = "rlmem.explain/1"

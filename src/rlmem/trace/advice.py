@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from rlmem.errors import RlmemError
-from rlmem.findings import Finding
+from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.limits import ROOT, read_limits, tightest
@@ -18,17 +17,6 @@ from rlmem.trace.describe import from_facts
 
 #: Components that stay resident between updates, and the word in a path by which a process's owners are told to be them.
 STANDING = {"replay": "replay_buffer", "rollout": "rollout_buffer"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Advice:
-    """A finding on the run as it is; ``returns_bytes`` is what its remedy would give back of what is resident now.
-
-    None when the remedy lowers the peak of an update and not what is held between updates.
-    """
-
-    finding: Finding
-    returns_bytes: int | None = None
 
 
 def advise(found: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:

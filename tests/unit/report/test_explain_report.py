@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 
-from rlmem.findings import Finding
+from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation, GpuShare, Holding, Portion, ThreadStack, TreeExplanation
 from rlmem.report.contract import problems
 from rlmem.report.explain import EXPLAIN_JSON_SCHEMA, explain_document, explain_view, folded
 from rlmem.report.markdown import render
-from rlmem.trace.advice import Advice
 
 MIB = 1 << 20
 BUFFER = Holding(

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import counts
-from rlmem.findings import Finding
+from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain, with_limits
@@ -23,7 +23,6 @@ from rlmem.report.contract import problems
 from rlmem.report.explain import EXPLAIN_JSON_SCHEMA, explain_document, explain_view
 from rlmem.report.markdown import render
 from rlmem.rules import find_live
-from rlmem.trace.advice import Advice
 
 MIB, GIB = 1 << 20, 1 << 30
 
