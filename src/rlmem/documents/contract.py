@@ -74,7 +74,7 @@ def from_plain(kind: type[DocumentT], data: Any, where: str) -> DocumentT:
     if schema in kind.OLDER:
         try:
             data = kind.OLDER[schema](dict(data))
-        except (KeyError, TypeError, AttributeError) as error:
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise UsageError(f"{where}: not a complete {schema} document: {error}") from None
     elif schema != kind.SCHEMA:
         readable = ", ".join((kind.SCHEMA, *kind.OLDER))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 
-from rlmem.findings import SEVERITIES, Finding
-from rlmem.holdings import Holding
+from rlmem.findings import SEVERITIES, Advice, Finding
+from rlmem.holdings import WAYS, GpuShare, Holding, Portion
 from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Leak, Peak
 from rlmem.plan import VERDICTS, Budget, Plan
 
+PartT = TypeVar("PartT")
 #: Bytes; unknown ones are ``None``, never 0.
 Size = Annotated[int, Meta(ge=0)]
 if TYPE_CHECKING:  # to the type checker they are text; a reader of JSON takes only the words of the table
@@ -22,9 +23,16 @@ if TYPE_CHECKING:  # to the type checker they are text; a reader of JSON takes o
     Residency: TypeAlias = str
     Verdict: TypeAlias = str
     Severity: TypeAlias = str
+    Way: TypeAlias = str
 else:
     Device, Phase, Basis, Residency = Literal[DEVICES], Literal[PHASES], Literal[BASES], Literal[RESIDENCIES]
-    Verdict, Severity = Literal[VERDICTS], Literal[SEVERITIES]
+    Verdict, Severity, Way = Literal[VERDICTS], Literal[SEVERITIES], Literal[WAYS]
+
+
+def part_of(kind: type[PartT], noun: object, **more: Any) -> PartT:
+    """Return a part whose fields are the noun's of the same names, and ``more``."""
+    names = (item.name for item in fields(kind) if item.name not in more)  # type: ignore[arg-type]
+    return kind(**{name: getattr(noun, name) for name in names}, **more)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +57,7 @@ class PeakPart:
 
 def peak_part(peak: Peak) -> PeakPart:
     """Return a peak as documents have it."""
-    return PeakPart(**{item.name: getattr(peak, item.name) for item in fields(PeakPart)})
+    return part_of(PeakPart, peak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +85,7 @@ def growth_part(plan: Plan) -> GrowthPart | None:
     peak = plan.top("ram")
     if peak is None or peak.leak is None:
         return None
-    return GrowthPart(**{item.name: getattr(peak.leak, item.name) for item in fields(GrowthPart)})
+    return part_of(GrowthPart, peak.leak)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,19 +109,24 @@ class FindingPart:
 
 def finding_part(finding: Finding) -> FindingPart:
     """Return a finding as documents have it."""
-    return FindingPart(
-        code=finding.code,
-        name=finding.name,
-        severity=finding.severity,
-        title=finding.title,
-        saves_bytes=finding.saves_bytes,
-        location=finding.location,
-        remedy=finding.remedy,
-        changes=dict(finding.changes),
-        line=finding.place.line if finding.place else None,
-        costs_bytes=finding.costs_bytes,
-        costs_per=finding.costs_per,
-    )
+    return part_of(FindingPart, finding, **_finding_parts(finding))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AdvicePart(FindingPart):
+    """What one rule says of the run that a process was started as."""
+
+    returns_bytes: Annotated[int | None, Meta(description="what the remedy would give back of what is resident now")]
+
+
+def advice_part(advice: Advice) -> AdvicePart:
+    """Return advice as documents have it."""
+    more = _finding_parts(advice.finding)
+    return part_of(AdvicePart, advice.finding, returns_bytes=advice.returns_bytes, **more)
+
+
+def _finding_parts(finding: Finding) -> dict[str, Any]:
+    return {"changes": dict(finding.changes), "line": finding.place.line if finding.place else None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +182,36 @@ class HoldingPart:
     full_growth_bytes: Annotated[int | None, Meta(description="the same in a run that fills it")] = None
 
 
-def holding_part(holding: Holding) -> HoldingPart:
-    """Return a holding as documents have it."""
-    return HoldingPart(**{item.name: getattr(holding, item.name) for item in fields(HoldingPart)})
+def holding_part(holding: Holding, **more: Any) -> HoldingPart:
+    """Return a holding as documents have it; ``more`` stands in place of the holding's own fields."""
+    return part_of(HoldingPart, holding, **more)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PortionPart:
+    """Resident memory of one class (``heap``, ``library code``) that no named owner has."""
+
+    name: str
+    resident_bytes: Size
+    detail: str = ""
+
+
+def portion_part(portion: Portion) -> PortionPart:
+    """Return a portion as documents have it."""
+    return part_of(PortionPart, portion)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuSharePart:
+    """VRAM of one process on one GPU."""
+
+    gpu: str
+    used_bytes: Annotated[Size | None, Meta(description="as the driver says")] = None
+    allocated_bytes: Annotated[Size | None, Meta(description="as torch says, where the process has an agent")] = None
+    reserved_bytes: Annotated[Size | None, Meta(description="the same")] = None
+    other_bytes: Annotated[Size | None, Meta(description="the context and what torch cannot see")] = None
+
+
+def gpu_share_part(share: GpuShare) -> GpuSharePart:
+    """Return VRAM of a process as documents have it."""
+    return part_of(GpuSharePart, share)
