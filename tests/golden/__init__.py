@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from golden import described, lint, numbers, schemas
+from golden import described, lint, live, numbers, schemas
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
-ALL_CASES: tuple[Case, ...] = (*described.CASES, *lint.CASES, *numbers.CASES, *schemas.CASES)
+ALL_CASES: tuple[Case, ...] = (*described.CASES, *lint.CASES, *live.CASES, *numbers.CASES, *schemas.CASES)
