@@ -26,7 +26,7 @@ BEND = 0.10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class AxisCost:
     """The cost of one more along an axis; ``margin_bytes`` is half the 95 % interval."""
 
     axis: str
@@ -35,12 +35,12 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fit:
+class LineFit:
     """``fixed + Σ cost × axis``, and how well that describes the points."""
 
     fixed_bytes: float
     fixed_margin_bytes: float | None
-    terms: tuple[Term, ...]
+    terms: tuple[AxisCost, ...]
     #: Axes that stand still, and where.
     held: Values = field(default_factory=dict)
     points: int
@@ -48,19 +48,10 @@ class Fit:
     worst: float
     #: Cost of one more over the first step and over the last, where one axis has three values or more.
     slopes: tuple[float, float] | None = None
-
-    @property
-    def is_bent(self) -> bool:
-        """Whether the cost of one more changes along the axis."""
-        if self.slopes is None:
-            return False
-        first, last = self.slopes
-        return self.worst > MISS and abs(last - first) > BEND * max(abs(first), abs(last))
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the line may be used to tell values in between."""
-        return self.worst <= MISS
+    #: Whether the line may be used to tell values in between.
+    good: bool
+    #: Whether the cost of one more changes along the axis.
+    bent: bool
 
     def at(self, values: Mapping[str, float]) -> float:
         """The line's value."""
@@ -85,7 +76,7 @@ def student(freedom: int) -> float:
     )
 
 
-def fit(samples: Sequence[Sample]) -> tuple[Fit, ...]:
+def fit_lines(samples: Sequence[Sample]) -> tuple[LineFit, ...]:
     """Lines through samples: one over all counted axes if the samples can tell them apart, else one per axis.
 
     Axes of words (``env=Hopper-v5,Ant-v5``) split the samples; each part has its own line. With nothing that varies
@@ -102,7 +93,7 @@ def _split(samples: Sequence[Sample]) -> list[tuple[dict[str, int | str], list[S
     return [(dict(words), part) for words, part in parts.items()]
 
 
-def _lines(held: dict[str, int | str], samples: Sequence[Sample]) -> list[Fit]:
+def _lines(held: dict[str, int | str], samples: Sequence[Sample]) -> list[LineFit]:
     names = [name for name, value in samples[0][0].items() if isinstance(value, int)]
     still = {name: samples[0][0][name] for name in names if len({values[name] for values, _ in samples}) == 1}
     moving = [name for name in names if name not in still]
@@ -121,7 +112,7 @@ def _lines(held: dict[str, int | str], samples: Sequence[Sample]) -> list[Fit]:
     return found
 
 
-def _least_squares(samples: Sequence[Sample], axes: Sequence[str], held: Values) -> Fit | None:
+def _least_squares(samples: Sequence[Sample], axes: Sequence[str], held: Values) -> LineFit | None:
     """The line along some axes; ``None`` when the samples cannot tell the axes apart."""
     rows = [[Fraction(1), *(Fraction(values[axis]) for axis in axes)] for values, _ in samples]
     measured = [Fraction(nbytes) for _, nbytes in samples]
@@ -142,18 +133,26 @@ def _least_squares(samples: Sequence[Sample], axes: Sequence[str], held: Values)
         variance = sum((miss * miss for miss in misses), Fraction()) / freedom
         margins = [student(freedom) * sqrt(variance * inverse[i][i]) for i in range(width)]
     terms = tuple(
-        Term(axis=axis, bytes_each=float(cost), margin_bytes=margin)
+        AxisCost(axis=axis, bytes_each=float(cost), margin_bytes=margin)
         for axis, cost, margin in zip(axes, costs[1:], margins[1:], strict=True)
     )
-    return Fit(
+    worst = max(float(abs(miss) / y) if y else 0.0 for miss, y in zip(misses, measured, strict=True))
+    slopes = _slopes(samples, axes[0]) if len(axes) == 1 else None
+    return LineFit(
         fixed_bytes=float(costs[0]),
         fixed_margin_bytes=margins[0],
         terms=terms,
         held=held,
         points=len(rows),
-        worst=max(float(abs(miss) / y) if y else 0.0 for miss, y in zip(misses, measured, strict=True)),
-        slopes=_slopes(samples, axes[0]) if len(axes) == 1 else None,
+        worst=worst,
+        slopes=slopes,
+        good=worst <= MISS,
+        bent=worst > MISS and slopes is not None and _bends(*slopes),
     )
+
+
+def _bends(first: float, last: float) -> bool:
+    return abs(last - first) > BEND * max(abs(first), abs(last))
 
 
 def _slopes(samples: Sequence[Sample], axis: str) -> tuple[float, float] | None:

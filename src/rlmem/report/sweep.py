@@ -9,7 +9,7 @@ from statistics import median
 from typing import Any
 
 from rlmem.errors import UsageError
-from rlmem.line_fit import Fit, fit
+from rlmem.line_fit import LineFit, fit_lines
 from rlmem.points import STATUSES, Point
 from rlmem.report.contract import described, problems
 from rlmem.runner.store import Run, StoredPoint, axes_text
@@ -57,8 +57,8 @@ def _with_rows(document: dict[str, Any]) -> dict[str, Any]:
     }
     document["rows"] = [_row(group) for group in _groups(points)]
     document["fits"] = {
-        "measured": [_plain(line) for line in fit(measured)] if measured else [],
-        "predicted": [_plain(line) for line in fit(list(expected.values()))] if expected else [],
+        "measured": [_plain(line) for line in fit_lines(measured)] if measured else [],
+        "predicted": [_plain(line) for line in fit_lines(list(expected.values()))] if expected else [],
     }
     return document
 
@@ -108,13 +108,11 @@ def _components(point: Point) -> list[dict[str, Any]]:
     ]
 
 
-def _plain(line: Fit) -> dict[str, Any]:
+def _plain(line: LineFit) -> dict[str, Any]:
     return {
         **asdict(line),
         "terms": [asdict(term) for term in line.terms],
         "slopes": list(line.slopes) if line.slopes else None,
-        "good": line.is_good,
-        "bent": line.is_bent,
     }
 
 
