@@ -6,7 +6,7 @@ counts a million rows and another four environments.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise
@@ -52,10 +52,6 @@ class LineFit:
     good: bool
     #: Whether the cost of one more changes along the axis.
     bent: bool
-
-    def at(self, values: Mapping[str, float]) -> float:
-        """The line's value."""
-        return self.fixed_bytes + sum(term.bytes_each * values[term.axis] for term in self.terms)
 
 
 def student(freedom: int) -> float:

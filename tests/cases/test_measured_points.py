@@ -24,7 +24,7 @@ def test_a_swarm_point_has_the_plans_arrays_to_the_byte_and_peaks_where_planned(
     assert point.components["rollout.observations"] == point.predicted_components["rollout.observations"]
     assert list(point.phases) == ["import", "build", "collect", "update"]
     assert point.predicted is not None
-    assert point.predicted["low"] * 0.98 <= (point.peak_bytes or 0) <= point.predicted["high"] * 1.02
+    assert point.predicted.low * 0.98 <= (point.peak_bytes or 0) <= point.predicted.high * 1.02
 
 
 def test_a_replay_point_is_filled_and_says_so() -> None:

@@ -87,4 +87,4 @@ def test_a_preset_with_its_stream_can_be_measured(monkeypatch: pytest.MonkeyPatc
     assert list(point.phases) == ["import", "build", "collect", "update"]
     assert point.components["rollout.stream"] == 60 * 5_940 == point.predicted_components["rollout.stream"]
     assert point.predicted is not None
-    assert point.predicted["low"] * 0.98 <= (point.peak_bytes or 0) <= point.predicted["high"] * 1.02
+    assert point.predicted.low * 0.98 <= (point.peak_bytes or 0) <= point.predicted.high * 1.02

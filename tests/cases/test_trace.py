@@ -171,8 +171,8 @@ def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within
     point = measure_point(script(tmp_path, text), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120))
     assert point.status == "ok", point.note
     assert point.predicted is not None
-    assert point.predicted["expected"] == pytest.approx(point.peak_bytes, rel=within)
-    assert point.peak_bytes <= point.predicted["high"] * 1.02
+    assert point.predicted.expected == pytest.approx(point.peak_bytes, rel=within)
+    assert point.peak_bytes <= point.predicted.high * 1.02
     for name in ("replay.observations[image]", "replay.actions"):
         if name in point.components:  # a compact buffer's own figure, when it is full
             assert point.predicted_components[name] == pytest.approx(point.components[name], rel=0.2)

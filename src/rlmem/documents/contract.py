@@ -17,6 +17,7 @@ from rlmem.errors import UsageError
 from rlmem.version import __version__
 
 DocumentT = TypeVar("DocumentT", bound="Document")
+PartT = TypeVar("PartT")
 Plain = dict[str, Any]
 
 #: What msgspec calls types, and what JSON Schema does.
@@ -50,6 +51,21 @@ def to_plain(document: Document) -> Plain:
         # A name that is not UTF-8 on disk has lone surrogates in Python; msgspec writes UTF-8 only, json escapes them.
         plain = json.loads(json.dumps(msgspec.to_builtins(document)))
     return {"schema": document.SCHEMA, **plain}
+
+
+def plain_part(part: Any) -> Plain:
+    """Return a dataclass that is no document by itself, such as a point, as data for ``json.dumps``."""
+    import msgspec
+
+    plain: Plain = msgspec.to_builtins(part)
+    return plain
+
+
+def read_part(kind: type[PartT], data: Any) -> PartT:
+    """Read such a dataclass, as any version wrote it; raise ``ValueError`` where the data is none."""
+    import msgspec
+
+    return msgspec.convert(data, kind)
 
 
 def to_json(document: Document) -> str:

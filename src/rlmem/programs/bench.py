@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from rlmem.documents.contract import plain_part
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Peak
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, verdict_of
-from rlmem.points import Point
+from rlmem.points import Point, PredictedPeak
 from rlmem.programs.cases import FOLDER, Case, make_case
 from rlmem.programs.launch import Answer, launch
 from rlmem.programs.points import make_point
@@ -53,7 +54,8 @@ class Benched:
     episodes: int | None = None
     reward_per_step: float | None = None
     image: str | None = None
-    full: Mapping[str, int] = field(default_factory=dict)
+    #: What the plan of a full buffer expects.
+    full: PredictedPeak | None = None
     verdict: str = "unknown"
 
     def to_dict(self) -> dict[str, Any]:
@@ -69,8 +71,8 @@ class Benched:
             "reward_per_step": self.reward_per_step,
             "image": self.image,
             "peak_bytes": self.point.peak_bytes,
-            "predicted": dict(self.point.predicted or {}),
-            "predicted_full": dict(self.full),
+            "predicted": plain_part(self.point.predicted) if self.point.predicted else {},
+            "predicted_full": plain_part(self.full) if self.full else {},
             "verdict": self.verdict,
             "wall_s": self.point.wall_s,
             "note": self.point.note,
@@ -168,7 +170,7 @@ def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptio
         episodes=body.get("episodes"),
         reward_per_step=body.get("reward_per_step"),
         image=body.get("image"),
-        full={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        full=PredictedPeak.of(top),
         verdict=verdict_of(top),
     )
 

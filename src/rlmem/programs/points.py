@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import PHASES, Ledger, Peak
 from rlmem.measure.calibration import read_calibration
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, PointProcess, PredictedPeak, Values
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome
@@ -67,11 +66,11 @@ def make_point(
         peak_bytes=largest or None,
         phases=phases,
         components=components,
-        processes=tuple(_processes(outcome)),
+        processes=process_parts(outcome),
         versions=dict(versions),
         wall_s=round(outcome.wall_s, 3),
         note="; ".join(text for text in notes if text),
-        predicted={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        predicted=PredictedPeak.of(top),
         predicted_components=_largest(ledger, components),
         cgroup_bytes=outcome.peak.cgroup_bytes,
         vram=vram,
@@ -146,11 +145,12 @@ def _split(components: Mapping[str, int]) -> tuple[dict[str, int], dict[str, int
     return {name: size for name, size in components.items() if not name.startswith("cuda.")}, vram
 
 
-def _processes(outcome: Outcome) -> list[dict[str, Any]]:
-    return [
-        {"pid": p.pid, "role": p.role, "hwm_bytes": p.hwm_bytes, "bytes_at_peak": p.bytes_at_peak}
+def process_parts(outcome: Outcome) -> tuple[PointProcess, ...]:
+    """Return the processes of a tree as points have them."""
+    return tuple(
+        PointProcess(pid=p.pid, role=p.role, hwm_bytes=p.hwm_bytes, bytes_at_peak=p.bytes_at_peak)
         for p in outcome.peak.processes
-    ]
+    )
 
 
 def _largest(ledger: Ledger, components: Mapping[str, int]) -> dict[str, int]:

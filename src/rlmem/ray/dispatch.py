@@ -6,12 +6,13 @@ Ray's own retries are off: a try that was lost is told from one that ended badly
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rlmem.errors import AnalysisError
+from rlmem.points import PredictedPeak
 from rlmem.ray import tasks
 from rlmem.ray.connecting import answers
 from rlmem.ray.faults import Fault, fault_of
@@ -46,7 +47,7 @@ class Step:
     need: Need
     then: Callable[[Any], Step] | None = None
     #: What the plan says of the work, for those who do not get to see a result.
-    predicted: Mapping[str, int] | None = None
+    predicted: PredictedPeak | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +59,7 @@ class Ended:
     fault: Fault | None = None
     node: str | None = None
     lost: tuple[str, ...] = ()
-    predicted: Mapping[str, int] | None = None
+    predicted: PredictedPeak | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

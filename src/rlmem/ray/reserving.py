@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rlmem.errors import AnalysisError
+from rlmem.points import PredictedPeak
 from rlmem.units import MIB, format_size
 
 #: The worker and the keeper beside the work itself; measured at 130 MiB of PSS together (Ray 2.60, Python 3.11).
@@ -57,13 +58,13 @@ class Need:
 
     @classmethod
     def of(
-        cls, predicted: Mapping[str, int] | None, *, cap_bytes: int | None, gpus: int = 0, why: str = "by the plan"
+        cls, predicted: PredictedPeak | None, *, cap_bytes: int | None, gpus: int = 0, why: str = "by the plan"
     ) -> Need:
         """From a prediction, and a cap above which the work is ended anyway."""
         if predicted is None:
             return cls(expected_bytes=cap_bytes, high_bytes=cap_bytes, gpus=gpus, why=why)
-        most = predicted["high"] if cap_bytes is None else min(cap_bytes, predicted["high"])
-        return cls(expected_bytes=min(most, predicted["expected"]), high_bytes=most, gpus=gpus, why=why)
+        most = predicted.high if cap_bytes is None else min(cap_bytes, predicted.high)
+        return cls(expected_bytes=min(most, predicted.expected), high_bytes=most, gpus=gpus, why=why)
 
     def alone(self) -> Need:
         """The same, with a node's memory to itself."""

@@ -13,12 +13,11 @@ from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
 from rlmem.plan import Budget
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, PredictedPeak, Values, axes_text
 from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
-from rlmem.runner.store import axes_text
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 from rlmem.trace.changes import changes_from
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
 STORE_BYTES = 80 * MIB
 #: What a dry run is asked to stay under (``trace.dryrun.OWN_BYTES``), and what most take: PPO, DQN and SAC of RL Zoo on small
 #: environments peaked at 441 to 448 MiB (torch 2.13, Python 3.11); worker processes come on top.
-DRY_RUN = {"expected": 600 * MIB, "high": 1400 * MIB}
+DRY_RUN = PredictedPeak(low=441 * MIB, expected=600 * MIB, high=1400 * MIB)
 FOR_DRY_RUN = "for the dry run"
 
 Say = Callable[[str], None]
@@ -95,7 +94,7 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
     """What measures the points of a sweep there; ``python`` is the interpreter that was named, if one was."""
     options = replace(sweep.options, python=python)
     cap = options.cap_bytes
-    planned: dict[str, tuple[dict[str, int], int]] = {}  # points are repeated, and their plans the same
+    planned: dict[str, tuple[PredictedPeak, int]] = {}  # points are repeated, and their plans the same
 
     def described(job: Job, spec: RunSpec) -> Step:
         values = axes_text(job.values)
@@ -203,11 +202,11 @@ def point_of(ended: Ended, point: Point | None, values: Any) -> Point:
     return replace(point, node=ended.node, note="; ".join(text for text in (point.note, before) if text))
 
 
-def predicted_bytes(spec: RunSpec, python: str | None) -> dict[str, int]:
+def predicted_bytes(spec: RunSpec, python: str | None) -> PredictedPeak:
     """The closed form of a described run: its peak of RAM."""
     peaks = predict(resolve(spec), read_calibration(python)).peaks()
     top = next(peak for peak in peaks if peak.device == "ram" and peak.is_peak)
-    return {"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes}
+    return PredictedPeak.of(top)
 
 
 def _gpus(spec: RunSpec) -> int:

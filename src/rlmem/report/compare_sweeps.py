@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlmem.points import axes_text
 from rlmem.report.compare import cells
 from rlmem.report.sweep import versions_of
 from rlmem.report.sweep_view import fit_text, label
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.runner.store import axes_text
 from rlmem.units import format_size
 
 COMPARE_SWEEPS_SCHEMA = "rlmem.compare-sweeps/1"

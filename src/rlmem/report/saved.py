@@ -60,7 +60,7 @@ def run_document(store: Store, run: Run) -> dict[str, Any]:
 
 def run_row(store: Store, run: Run) -> dict[str, Any]:
     """A run in short, as lists of runs have it."""
-    points = [kept.point for kept in store.points(run.id)]
+    points = store.points(run.id)
     return {
         "id": run.id,
         "kind": run.kind,

@@ -8,16 +8,17 @@ from dataclasses import asdict
 from statistics import median
 from typing import Any
 
+from rlmem.documents.contract import plain_part, read_part
 from rlmem.errors import UsageError
 from rlmem.line_fit import LineFit, fit_lines
-from rlmem.points import STATUSES, Point
+from rlmem.points import STATUSES, Point, axes_text
 from rlmem.report.contract import described, problems
-from rlmem.runner.store import Run, StoredPoint, axes_text
+from rlmem.runner.store import Run
 
 SWEEP_SCHEMA = "rlmem.sweep/1"
 
 
-def sweep_document(run: Run, header: Mapping[str, Any], points: Sequence[StoredPoint]) -> dict[str, Any]:
+def sweep_document(run: Run, header: Mapping[str, Any], points: Sequence[Point]) -> dict[str, Any]:
     """A run of ``rlmem measure`` as plain data; ``header`` is what the sweep asked for."""
     return _with_rows(
         {
@@ -32,28 +33,32 @@ def sweep_document(run: Run, header: Mapping[str, Any], points: Sequence[StoredP
             "axes": header.get("axes", []),
             "repeat": header.get("repeat", 1),
             "options": header.get("options", {}),
-            "points": [{"repeat": kept.repeat, **kept.point.to_dict()} for kept in _ordered(header, points)],
+            "points": [_point(kept) for kept in _ordered(header, points)],
         }
     )
 
 
-def _ordered(header: Mapping[str, Any], points: Sequence[StoredPoint]) -> list[StoredPoint]:
+def _point(point: Point) -> dict[str, Any]:
+    return {**plain_part(point), "processes": [plain_part(process) for process in point.processes]}
+
+
+def _ordered(header: Mapping[str, Any], points: Sequence[Point]) -> list[Point]:
     """Points in the order of the axes' values, whenever they were measured."""
     place = {axis["name"]: {value: n for n, value in enumerate(axis["values"])} for axis in header.get("axes", [])}
     return sorted(
         points,
         key=lambda kept: (
-            *(order.get(kept.point.values.get(name, ""), len(order)) for name, order in place.items()),
+            *(order.get(kept.values.get(name, ""), len(order)) for name, order in place.items()),
             kept.repeat,
         ),
     )
 
 
 def _with_rows(document: dict[str, Any]) -> dict[str, Any]:
-    points = [Point.from_dict(data) for data in document["points"]]
+    points = [read_part(Point, data) for data in document["points"]]
     measured = [(point.values, point.peak_bytes) for point in points if point.is_ok and point.peak_bytes is not None]
     expected = {
-        axes_text(point.values): (point.values, point.predicted["expected"]) for point in points if point.predicted
+        axes_text(point.values): (point.values, point.predicted.expected) for point in points if point.predicted
     }
     document["rows"] = [_row(group) for group in _groups(points)]
     document["fits"] = {
@@ -79,7 +84,7 @@ def _row(group: Sequence[Point]) -> dict[str, Any]:
     status = Counter(point.status for point in others).most_common(1)[0][0] if others else "ok"
     told = next((point for point in (*others, *ended) if point.note), None)
     best = min(ended, key=lambda point: abs((point.peak_bytes or 0) - (middle or 0)), default=None)
-    predicted = next((dict(point.predicted) for point in group if point.predicted), None)
+    predicted = next((plain_part(point.predicted) for point in group if point.predicted), None)
     return {
         "values": dict(group[0].values),
         "status": status,

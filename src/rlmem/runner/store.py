@@ -19,8 +19,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rlmem.documents.contract import plain_part, read_part
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point, Values
+from rlmem.points import Point, axes_text
 from rlmem.runner.facts import machine_facts, own_versions
 
 KINDS = ("measure", "plan", "bench", "run")
@@ -71,14 +72,6 @@ class Run:
     document: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoredPoint:
-    """A point and which repeat of its values it is."""
-
-    repeat: int
-    point: Point
-
-
 def data_folder() -> Path:
     """``RLMEM_DATA_DIR``, else the user's data folder."""
     own = os.environ.get("RLMEM_DATA_DIR")
@@ -99,11 +92,6 @@ def looks_like_run(text: str) -> bool:
 def utc_now() -> str:
     """The time to the second, as text that sorts."""
     return datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def axes_text(values: Values) -> str:
-    """The values of a point as the store compares them."""
-    return json.dumps(dict(values), sort_keys=True)
 
 
 @contextmanager
@@ -240,9 +228,9 @@ class Store:
             if self._connection.execute("SELECT 1 FROM runs WHERE id = ?", (name,)).fetchone() is None:
                 return name
 
-    def add(self, run: str, point: Point, *, repeat: int = 0) -> None:
+    def add(self, run: str, point: Point) -> None:
         """Keep a point; one of the same values and repeat is replaced."""
-        row = (run, axes_text(point.values), repeat, json.dumps(point.to_dict()))
+        row = (run, axes_text(point.values), point.repeat, json.dumps(plain_part(point)))
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", row)
 
@@ -309,12 +297,12 @@ class Store:
             raise UsageError(f"{len(found)} runs start with {prefix!r}: {names}; give more of the letters")
         return found[0]
 
-    def points(self, run: str) -> tuple[StoredPoint, ...]:
+    def points(self, run: str) -> tuple[Point, ...]:
         """The points of a run, in the order they were kept."""
         query = "SELECT repeat, point FROM points WHERE run = ? ORDER BY rowid"
         with _explained(self.path):
             rows = self._connection.execute(query, (run,)).fetchall()
-            return tuple(StoredPoint(repeat=row[0], point=Point.from_dict(json.loads(row[1]))) for row in rows)
+            return tuple(read_part(Point, {**json.loads(text), "repeat": repeat}) for repeat, text in rows)
 
 
 def _run(row: Sequence[Any]) -> Run:
@@ -334,27 +322,9 @@ def _run(row: Sequence[Any]) -> Run:
     )
 
 
-def save_document(
-    kind: str,
-    target: str,
-    document: Mapping[str, Any],
-    *,
-    status: str = "ok",
-    command: Sequence[str] = (),
-    points: Sequence[Point] = (),
-    path: Path | None = None,
-) -> str:
-    """Keep a finished result; the id of its run."""
-    with open_store(path, write=True) as store:
-        run = store.begin(kind, target, command=command, document=document)
-        for index, point in enumerate(points):
-            store.add(run.id, point, repeat=index)
-        store.finish(run.id, status, document)
-        return run.id
-
-
 def save_plan(document: Mapping[str, Any], *, command: Sequence[str] = (), path: Path | None = None) -> str:
     """Keep a plan document; the id of its run."""
-    return save_document(
-        "plan", document["target"]["name"], document, status=document["verdict"], command=command, path=path
-    )
+    with open_store(path, write=True) as store:
+        run = store.begin("plan", document["target"]["name"], command=command, document=document)
+        store.finish(run.id, document["verdict"], document)
+        return run.id

@@ -9,13 +9,13 @@ import os
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
 from rlmem.errors import RlmemError, UsageError
-from rlmem.points import Point, PointOptions, Values
-from rlmem.runner.store import Run, Store, axes_text
+from rlmem.points import Point, PointOptions, Values, axes_text
+from rlmem.runner.store import Run, Store
 from rlmem.runner.tree import read_stat
 from rlmem.units import parse_count
 from rlmem.version import __version__
@@ -207,12 +207,10 @@ def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
     for run in reversed(store.runs(kind="measure", sweep=sweep.key)):
         then = run.document.get("options", {}).get("cap_bytes")
         for kept in store.points(run.id):
-            reached = (
-                kept.point.status == "oom" and kept.point.peak_bytes is not None
-            )  # else it was ended by somebody else
+            reached = kept.status == "oom" and kept.peak_bytes is not None  # else it was ended by somebody else
             same_end = reached and None not in (cap, then) and cap <= then * SAME_CAP
-            if kept.point.is_ok or same_end:
-                found[axes_text(kept.point.values), kept.repeat] = kept.point
+            if kept.is_ok or same_end:
+                found[kept.key] = kept
     return found
 
 
@@ -279,7 +277,7 @@ class Running:
         """The run that holds exactly these points already, the one that was interrupted, or a new one."""
         earlier = () if fresh else self._store.runs(kind="measure", sweep=self.sweep.key)
         for run in earlier:
-            held = {(axes_text(kept.point.values), kept.repeat) for kept in self._store.points(run.id)}
+            held = {kept.key for kept in self._store.points(run.id)}
             if was_cut_short(run) and held <= {job.key for job in self.sweep.jobs}:
                 return self._store.reopen(run.id, self._header)
             if not self.left and run.finished and held == set(self.known):
@@ -299,7 +297,7 @@ class Running:
             with closing(self._points()) as found:
                 for done in found:
                     if not self.run.finished:
-                        self._store.add(self.run.id, done.point, repeat=done.job.repeat)
+                        self._store.add(self.run.id, done.point)
                     yield done
         except BaseException:
             if self.run.finished:
@@ -316,7 +314,7 @@ class Running:
         left = [job for job in self.sweep.jobs if job.key not in self.known]
         with closing(self._execute(left)) as measured:
             for job, point in measured:
-                yield Done(job=job, point=point)
+                yield Done(job=job, point=replace(point, repeat=job.repeat))
 
     def _one_by_one(self, jobs: Sequence[Job]) -> Generator[tuple[Job, Point], None, None]:
         for job in jobs:
@@ -334,6 +332,6 @@ class Running:
     def finish(self) -> Run:
         """Close the run, and say what became of it."""
         if not self.run.finished:
-            ok = all(kept.point.is_ok for kept in self._store.points(self.run.id))
+            ok = all(kept.is_ok for kept in self._store.points(self.run.id))
             self._store.finish(self.run.id, "ok" if ok else "partial", self.sweep.header)
         return self._store.find(self.run.id)

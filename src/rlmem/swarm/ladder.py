@@ -214,7 +214,7 @@ def take(settings: Settings, python: str, *, cap_bytes: int | None = None, time_
     return Taken(
         agents=settings.agents,
         status=point.status,
-        planned_bytes=point.predicted["expected"],
+        planned_bytes=point.predicted.expected,
         peak_bytes=point.peak_bytes,
         phase=max(point.phases, key=lambda name: point.phases[name]) if point.is_ok else None,
         stored_bytes=stored(point.components) if point.is_ok else None,

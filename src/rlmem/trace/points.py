@@ -13,7 +13,8 @@ from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
-from rlmem.points import Point, PointOptions
+from rlmem.points import Point, PointOptions, PredictedPeak
+from rlmem.programs.points import process_parts
 from rlmem.trace.changes import changes_from, checked, option_names, split_values
 from rlmem.trace.describe import wants_gpu
 from rlmem.trace.dryrun import DryRun, dry_run
@@ -35,8 +36,8 @@ def measure_point(target: str, values: Mapping[str, int | str], options: PointOp
 class Foreseen:
     """What a dry run says of a point, as plain data; without a plan, why there is none."""
 
-    #: ``low``, ``expected`` and ``high`` of RAM, the phase of the peak and the largest component in it.
-    predicted: Mapping[str, int] | None = None
+    #: The peak of RAM, its phase and the largest component in it.
+    predicted: PredictedPeak | None = None
     components: Mapping[str, int] = field(default_factory=dict)
     phase: str = ""
     largest: str | None = None
@@ -68,7 +69,7 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
     held = [e for e in plan.ledger.only(device="ram", phase=top.phase).entries if e.counts]
     largest = max(held, key=lambda entry: entry.nbytes, default=None)
     return Foreseen(
-        predicted={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        predicted=PredictedPeak.of(top),
         components=_components(plan.ledger),
         phase=top.phase,
         largest=None if largest is None else largest.component,
@@ -158,10 +159,7 @@ def _point(values: Mapping[str, int | str], run: DryRun, foreseen: Foreseen, opt
         peak_bytes=outcome.peak.pss_bytes,
         phases={name: int(row["peak"]) for name, row in facts["phases"].items() if name != "final"},
         components=_components(TracedLedger(facts).ledger()) if facts["phases"] and status == "ok" else {},
-        processes=tuple(
-            {"role": row.role, "hwm_bytes": row.hwm_bytes, "bytes_at_peak": row.bytes_at_peak}
-            for row in outcome.peak.processes
-        ),
+        processes=process_parts(outcome),
         versions=facts.get("versions", {}),
         wall_s=outcome.wall_s,
         note=note,
@@ -192,7 +190,7 @@ def _missing(run: DryRun, foreseen: Foreseen, options: PointOptions) -> str:
     text = run.outcome.describe()
     if foreseen.predicted is None or foreseen.largest is None or options.cap_bytes is None:
         return text
-    more = foreseen.predicted["expected"] - options.cap_bytes
+    more = foreseen.predicted.expected - options.cap_bytes
     if more <= 0:
         return text
     return f"needs {format_size(more)} more in {foreseen.phase} (by the plan): {foreseen.largest}"

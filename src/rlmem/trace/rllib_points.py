@@ -11,7 +11,7 @@ from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.rllib.counts import STORE, counts
 from rlmem.frameworks.rllib.shares import by_role
 from rlmem.measure.calibration import read_calibration
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, PredictedPeak, Values
 from rlmem.trace.rllib import changes_of, describe_config, parse_rllib
 from rlmem.trace.rllib_truth import Truth, measure_config
 
@@ -58,7 +58,7 @@ def measure_point(target: str, values: Values, options: PointOptions) -> Point:
         wall_s=round(found.wall_s, 3),
         note=found.note
         or (f"its replay buffer got {rows:,} rows in the time; planned with as many" if is_short else ""),
-        predicted={"low": top.low_bytes, "expected": top.expected_bytes, "high": top.high_bytes},
+        predicted=PredictedPeak.of(top),
         predicted_components={_name(role): expected[role] for role in expected if _name(role) in held},
     )
 

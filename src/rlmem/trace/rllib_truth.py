@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import rlmem.programs
+from rlmem.points import PointProcess
 from rlmem.programs.launch import Answer, launch
 from rlmem.runner.sampler import ProcessPeak, Sample, TreePeak
 
@@ -40,7 +41,7 @@ class Truth:
     phases: Mapping[str, int] = field(default_factory=dict)
     roles: tuple[RoleTruth, ...] = ()
     #: Every process of the tree, by its role.
-    processes: tuple[Mapping[str, Any], ...] = ()
+    processes: tuple[PointProcess, ...] = ()
     #: The most that lay in the object store.
     store_bytes: int = 0
     answer: Mapping[str, Any] = field(default_factory=dict)
@@ -89,13 +90,13 @@ def _truth(answer: Answer) -> Truth:
     )
 
 
-def _process(process: ProcessPeak, roles: Mapping[str, str]) -> dict[str, Any]:
-    return {
-        "pid": process.pid,
-        "role": roles.get(str(process.pid), DAEMONS),
-        "hwm_bytes": process.hwm_bytes,
-        "bytes_at_peak": process.bytes_at_peak,
-    }
+def _process(process: ProcessPeak, roles: Mapping[str, str]) -> PointProcess:
+    return PointProcess(
+        pid=process.pid,
+        role=roles.get(str(process.pid), DAEMONS),
+        hwm_bytes=process.hwm_bytes,
+        bytes_at_peak=process.bytes_at_peak,
+    )
 
 
 def by_role(peak: TreePeak, roles: Mapping[str, str], owners: Mapping[str, str] | None = None) -> tuple[RoleTruth, ...]:

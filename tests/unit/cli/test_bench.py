@@ -117,7 +117,7 @@ def test_a_benchmark_is_kept_and_can_be_shown_again(
     first = capsys.readouterr().out
     with open_store() as store:
         (kept,) = store.runs(kind="bench")
-        assert [one.point.values for one in store.points(kept.id)] == [{"profile": "fast"}]
+        assert [point.values for point in store.points(kept.id)] == [{"profile": "fast"}]
     assert kept.status == "ok"
     assert run(["show", kept.id]) == 0
     assert capsys.readouterr().out == first

@@ -15,7 +15,7 @@ import pytest
 from rlmem.cli import measure as module
 from rlmem.cli import run
 from rlmem.errors import AnalysisError
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointOptions, PredictedPeak, Values
 from rlmem.report.sweep import SWEEP_JSON_SCHEMA
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.units import GIB, MIB
@@ -31,7 +31,7 @@ def fake(target: str, values: Values, options: PointOptions, /) -> Point:
     CALLS.append((target, dict(values), options))
     agents = int(values.get("agents", 100))
     size = GIB + 13 * MIB * agents
-    predicted = {"low": size - MIB, "expected": size + MIB, "high": size + GIB}
+    predicted = PredictedPeak(low=size - MIB, expected=size + MIB, high=size + GIB)
     if agents == 13:
         raise KeyboardInterrupt
     if agents == 14:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from rlmem.points import PointOptions
+from rlmem.points import PointOptions, PredictedPeak
 from rlmem.ray import sweeps
 from rlmem.ray.reserving import BESIDE_BYTES, Need, Node, NoRoomError, reserve
 from rlmem.ray.sweeps import DRY_RUN, FOR_DRY_RUN, measuring, traced
@@ -18,7 +18,7 @@ from rlmem.runner.sweep import Job
 from rlmem.trace.points import Foreseen, uses_gpu
 from rlmem.units import GIB, MIB
 
-PREDICTED = {"low": 1 * GIB, "expected": 2 * GIB, "high": 3 * GIB}
+PREDICTED = PredictedPeak(low=1 * GIB, expected=2 * GIB, high=3 * GIB)
 
 
 def steps(

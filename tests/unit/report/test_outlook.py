@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rlmem import Planner, load, make_budget
-from rlmem.points import Point
+from rlmem.points import Point, PredictedPeak
 from rlmem.report.document import plan_document
 from rlmem.report.full import capacity_of, fields_diff, remedies, report_document
 from rlmem.report.outlook import at_step, growth
@@ -113,7 +113,7 @@ def test_a_field_that_stays_is_not_in_the_diff() -> None:
 
 def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
     point = Point(
-        values={"n_envs": 1}, status="ok", peak_bytes=GIB, predicted={"low": 1, "expected": GIB, "high": 2 * GIB}
+        values={"n_envs": 1}, status="ok", peak_bytes=GIB, predicted=PredictedPeak(low=1, expected=GIB, high=2 * GIB)
     )
     with open_store(write=True) as store:
         for target in ("pidog-sac", "other"):

@@ -6,20 +6,21 @@ import copy
 import csv
 import io
 import json
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
 import pytest
 
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point
+from rlmem.points import Point, PointProcess, PredictedPeak
 from rlmem.report import export
 from rlmem.report.compare_sweeps import compare_sweeps, compare_sweeps_view
 from rlmem.report.plot import plot
 from rlmem.report.render import render_view
 from rlmem.report.sweep import SWEEP_JSON_SCHEMA, read_sweep_document, sweep_document
 from rlmem.report.sweep_view import sweep_view
-from rlmem.runner.store import Run, StoredPoint
+from rlmem.runner.store import Run
 from rlmem.units import GIB, MIB
 
 NEED = "needs 14.4 GB more in update: stack of observations"
@@ -51,12 +52,12 @@ def point(agents: int, **more: Any) -> Point:
         "components": {"rollout.observations": 10 * MIB * agents},
         "predicted_components": {"rollout.observations": 11 * MIB * agents},
         "processes": (
-            {"role": "main", "hwm_bytes": size, "bytes_at_peak": size},
-            {"role": "worker", "hwm_bytes": MIB, "bytes_at_peak": MIB},
+            PointProcess(role="main", hwm_bytes=size, bytes_at_peak=size),
+            PointProcess(role="worker", hwm_bytes=MIB, bytes_at_peak=MIB),
         ),
         "versions": {"torch": "2.13.0"},
         "wall_s": 2.0,
-        "predicted": {"low": size - MIB, "expected": round(size * 1.01), "high": 2 * size},
+        "predicted": PredictedPeak(low=size - MIB, expected=round(size * 1.01), high=2 * size),
     }
     return Point(**{**facts, **more})
 
@@ -77,7 +78,7 @@ def document(*points: Point, repeats: int = 1, cap: int | None = 16 * GIB, **how
     for p in points:
         key = p.values.get("agents")
         seen[key] = seen.get(key, -1) + 1
-        kept.append(StoredPoint(repeat=seen[key], point=p))
+        kept.append(replace(p, repeat=seen[key]))
     return sweep_document(run(**how), header, kept)
 
 
@@ -180,7 +181,7 @@ def test_one_point_is_one_sentence() -> None:
 
 
 def test_a_broken_upper_bound_is_said() -> None:
-    low = {"low": 1, "expected": GIB, "high": GIB}
+    low = PredictedPeak(low=1, expected=GIB, high=GIB)
     assert "above its upper bound" in text(document(point(10, values={}, predicted=low)))
     assert "above the upper bound of the prediction: agents=100" in text(document(point(10), point(100, predicted=low)))
 
@@ -225,7 +226,7 @@ def test_a_plot_in_markdown_is_a_code_block() -> None:
 
 def test_points_are_shown_in_the_order_of_the_axes() -> None:
     header = {"axes": [{"name": "agents", "values": [30, 10, 20]}], "repeat": 1, "options": {}}
-    kept = [StoredPoint(repeat=0, point=point(n)) for n in (10, 20, 30)]
+    kept = [point(n) for n in (10, 20, 30)]
     rows = sweep_document(run(), header, kept)["rows"]
     assert [row["values"]["agents"] for row in rows] == [30, 10, 20]
 

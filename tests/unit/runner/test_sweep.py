@@ -112,7 +112,7 @@ def test_every_ending_is_a_row_and_the_run_says_so() -> None:
     ends = {1: "ok", 2: "oom", 3: "error"}
     with open_store(write=True) as store:
         running = go(store, sweep(AGENTS), Fake(ends.__getitem__))
-        points = [kept.point for kept in store.points(running.run.id)]
+        points = list(store.points(running.run.id))
         assert [point.status for point in points] == ["ok", "oom", "failed"]
         assert points[2].note == "no interpreter there"
         assert store.find(running.run.id).status == "partial"

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from rlmem.points import STATUSES, Point
+from rlmem.documents.contract import plain_part, read_part
+from rlmem.points import STATUSES, Point, PointProcess, PredictedPeak
 
 POINT = Point(
     values={"agents": 1000, "env": "Größe-v1"},
@@ -14,22 +15,22 @@ POINT = Point(
     peak_bytes=2_000_000_000,
     phases={"update": 2_000_000_000},
     components={"replay.observations": 1_000_000},
-    processes=({"pid": 1, "role": "main", "hwm_bytes": 5, "bytes_at_peak": 4},),
+    processes=(PointProcess(pid=1, role="main", hwm_bytes=5, bytes_at_peak=4),),
     versions={"torch": "2.13.0"},
     wall_s=1.5,
     note="fast fill",
-    predicted={"low": 1, "expected": 2_020_000_000, "high": 3},
+    predicted=PredictedPeak(low=1, expected=2_020_000_000, high=3),
 )
 
 
 def test_a_point_survives_json() -> None:
-    assert Point.from_dict(json.loads(json.dumps(POINT.to_dict()))) == POINT
+    assert read_part(Point, json.loads(json.dumps(plain_part(POINT)))) == POINT
 
 
 def test_a_point_of_another_version_is_read() -> None:
     old = {"values": {}, "status": "oom", "peak_bytes": None}
-    assert Point.from_dict(old) == Point(values={}, status="oom", peak_bytes=None)
-    assert Point.from_dict({**POINT.to_dict(), "from_the_future": 1}) == POINT
+    assert read_part(Point, old) == Point(values={}, status="oom", peak_bytes=None)
+    assert read_part(Point, {**plain_part(POINT), "from_the_future": 1}) == POINT
 
 
 def test_an_unknown_status_is_refused() -> None:
