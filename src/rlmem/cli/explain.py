@@ -114,7 +114,7 @@ def command(
     from rlmem.report.explained import explained
     from rlmem.report.render import render_view
 
-    document = explained(
+    explanation = explained(
         _pid(pid, name),
         tree=tree,
         names=names,
@@ -124,7 +124,7 @@ def command(
         unsafe_attach=unsafe_attach,
         timeout_s=timeout_s,
     )
-    emit(render_view(document, explain_view, wanted, output), output)
+    emit(render_view(explanation, explain_view, wanted, output), output)
     return 0
 
 

@@ -33,9 +33,10 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema run
       rlmem schema moment
     """
+    from rlmem.documents.contract import schema_of
+    from rlmem.documents.explanation import ExplanationDocument
     from rlmem.report.cluster_explained import CLUSTER_JSON_SCHEMA
     from rlmem.report.document import PLAN_JSON_SCHEMA
-    from rlmem.report.explain import EXPLAIN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
     from rlmem.report.full import REPORT_JSON_SCHEMA
     from rlmem.report.lint import LINT_JSON_SCHEMA
@@ -49,7 +50,7 @@ def command(which: str, output: Path | None) -> int:
         "plan": PLAN_JSON_SCHEMA,
         "run": RUN_JSON_SCHEMA,
         "sweep": SWEEP_JSON_SCHEMA,
-        "explain": EXPLAIN_JSON_SCHEMA,
+        "explain": schema_of(ExplanationDocument),
         "cluster": CLUSTER_JSON_SCHEMA,
         "placement": PLACEMENT_JSON_SCHEMA,
         "moment": MOMENT_JSON_SCHEMA,

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
+from rlmem.documents.explanation import ExplanationDocument, explanation_document
 from rlmem.measure.explain import explain, with_limits
-from rlmem.report.explain import explain_document
 from rlmem.rules import find_live
 from rlmem.trace.advice import advise_on, described, process_budget
 
@@ -21,7 +20,7 @@ def explained(
     trim: bool = False,
     unsafe_attach: bool = False,
     timeout_s: float = 2.0,
-) -> dict[str, Any]:
+) -> ExplanationDocument:
     """What ``rlmem explain`` prints with ``--json``."""
     found = explain(
         pid,
@@ -36,7 +35,7 @@ def explained(
     top = replace(found.top, pauses_s=(*found.top.pauses_s, *facts.get("pauses_s", ())))
     found = replace(found, processes=(top, *found.processes[1:]))
     budget = process_budget(top)
-    return explain_document(
+    return explanation_document(
         found,
         findings=find_live(with_limits(found)) if advised else (),
         advice=advise_on(top, facts),

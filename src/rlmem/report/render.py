@@ -15,7 +15,11 @@ from rlmem.report.view import View
 def render_view(document: Any, view: Callable[[Any], View], wanted: str, output: Path | None) -> str:
     """JSON is the document itself; text and Markdown are drawn from its view."""
     if wanted == "json":
-        return json.dumps(document, indent=2, ensure_ascii=False)
+        from rlmem.documents.contract import Document, to_json
+
+        return (
+            to_json(document) if isinstance(document, Document) else json.dumps(document, indent=2, ensure_ascii=False)
+        )
     arranged = view(document)
     if wanted == "markdown":
         from rlmem.report.markdown import render

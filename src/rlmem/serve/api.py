@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
 from rlmem.machines import MACHINES
@@ -150,9 +151,9 @@ def _processes(made: APIRouter, desk: Desk) -> None:
 
     @made.post("/processes/{pid}/explain", tags=["processes"])
     def explain(request: Request, pid: Pid, names: bool = True, trim: bool = False) -> dict[str, Any]:
-        """Who holds the memory of a process (rlmem.explain/1); wants the token."""
+        """Who holds the memory of a process (rlmem.explain/2); wants the token."""
         desk.check_token(request)
-        return explained(pid, names=names, trim=trim)
+        return to_plain(explained(pid, names=names, trim=trim))
 
 
 def _runs(made: APIRouter, desk: Desk) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
+from rlmem.documents.explanation import ExplanationDocument
 from rlmem.report.explain import explain_view
 from rlmem.report.html import parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.time_parts import memory_chart
+from rlmem.report.owners import rest_of
 from rlmem.report.view import Column
 from rlmem.report.watch import TONES, owner_table, process_table, status_text
 from rlmem.serve.live import Candidate, Watched
@@ -232,15 +233,15 @@ def _cost(watched: Watched) -> str:
     return f"{100 * watched.spent_s / wall:.1f} %"
 
 
-def explained(document: dict[str, Any]) -> list[Child]:
+def explained(document: ExplanationDocument) -> list[Child]:
     """What ``rlmem explain`` shows, with its owners as bars."""
-    top = document["processes"][0]
-    total = max(top["rss_bytes"], 1)
+    top = document.top
+    total = max(top.rss_bytes, 1)
     pieces = [
-        (held["path"], held["resident_bytes"], "of-replay") for held in top["holdings"] if held["device"] == "ram"
+        (holding.path, holding.resident_bytes, "of-replay") for holding in top.holdings if holding.device == "ram"
     ]
-    pieces += [(f"({portion['name']})", portion["resident_bytes"], "of-runtime") for portion in top["portions"]]
-    pieces.append(("unexplained", top["unexplained_bytes"], "of-other"))
+    pieces += [(name, nbytes, "of-runtime") for name, nbytes in rest_of(top.portions, None)]
+    pieces.append(("unexplained", top.unexplained_bytes, "of-other"))
     bars: list[Child] = []
     begin = 0
     for name, size, look in sorted(pieces, key=lambda piece: -piece[1]):

@@ -12,10 +12,11 @@ from rich.cells import cell_len
 
 from rlmem import Planner, load, make_budget
 from rlmem.cli import run
+from rlmem.documents.explanation import explanation_document
 from rlmem.report.cluster_view import cluster_view
 from rlmem.report.compare_recorded import compare_recorded_view
 from rlmem.report.document import plan_document
-from rlmem.report.explain import explain_document, explain_view
+from rlmem.report.explain import explain_view
 from rlmem.report.layout import lay_out, wrap
 from rlmem.report.plan import plan_view
 from rlmem.report.plot import plot
@@ -83,7 +84,7 @@ def views() -> dict[str, View]:
     return {
         "plan": plan_view(hostile),
         "measure": sweep_view(test_sweep_report.FULL),
-        "explain": explain_view(explain_document(test_explain_report.TreeExplanation(processes=(explained,) * 3))),
+        "explain": explain_view(explanation_document(test_explain_report.TreeExplanation(processes=(explained,) * 3))),
         "explain of a cluster": cluster_view(test_cluster_explained.cluster_document(test_cluster_explained.FOUND)),
         "compare": compare_recorded_view(
             test_compare_recorded.both(test_compare_recorded.LEFT, test_compare_recorded.RIGHT)

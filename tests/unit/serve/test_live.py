@@ -158,4 +158,4 @@ def test_no_more_than_a_few_are_watched_at_once(
 
 def test_explaining_names_what_holds_the_memory(start: Callable[..., subprocess.Popen[str]]) -> None:
     document = explained(start(AGENT).pid)
-    assert any("kept" in held["path"] for held in document["processes"][0]["holdings"])
+    assert any("kept" in holding.path for holding in document.top.holdings)
