@@ -2,13 +2,110 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
 from golden.harness import Case, command_case
 from rlmem.sources.preset import PRESETS
 
 _FORMATS = ("txt", "md", "json")
+_LIMITS = ("--ram", "30GB", "--vram", "16GB")
+_NODES = "4x(64GB,16cpu,1xA100-80GB)"
+_MIXED = "2x(128GB,32cpu,2xRTX 4090) + 10xaws-g5-2xlarge"
+#: Of commands that search for long: those that are made in every format, and those that differ most.
+_BOTH = ("pyboy-ppo", "pidog-sac")
+_FEW = (*_BOTH, "drone-swarm", "crypto-ppo")
+_ON_POLICY = ("drone-swarm", "drone-swarm-v0", "pyboy-ppo", "crypto-ppo")
+#: The groups of components of each preset.
+_GROUPS = {
+    **dict.fromkeys(("drone-swarm", "drone-swarm-v0"), ("checkpoint", "learner", "rollout", "runtime", "workers")),
+    "pyboy-ppo": ("batch", "checkpoint", "eval", "learner", "rollout", "runtime", "workers"),
+    "crypto-ppo": ("batch", "checkpoint", "learner", "rollout", "runtime", "workers"),
+    **dict.fromkeys(
+        ("pidog-sac", "pidog-td3", "pidog-sac-vector"),
+        ("batch", "checkpoint", "learner", "replay", "runtime", "workers"),
+    ),
+}
+#: Run files, one or two of each framework, and RLlib runs as they were described by their own interpreter.
+_RUNS = {
+    path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "runs").glob("*.yaml"))
+}
+_RLLIB = json.loads((Path(__file__).parent / "descriptions" / "rllib.json").read_text(encoding="utf-8"))
+_RLLIB_RUNS = ("ppo_pong_stacked", "dqn_pong", "sac_humanoid", "held_impala_two_learners", "held_appo_pong")
 
-CASES: tuple[Case, ...] = tuple(
-    command_case(f"plan/{preset}.{suffix}", ["plan", preset, "--ram", "30GB", "--vram", "16GB"])
-    for preset in PRESETS
-    for suffix in (*_FORMATS, "html")
+
+def _formats(name: str, words: Sequence[str], *, formats: Sequence[str] = _FORMATS, **options: Any) -> Iterator[Case]:
+    """The same command in several formats."""
+    for suffix in formats:
+        yield command_case(f"{name}.{suffix}", words, **options)
+
+
+def _plans() -> Iterator[Case]:
+    for preset in PRESETS:
+        yield from _formats(f"plan/{preset}", ["plan", preset, *_LIMITS], formats=(*_FORMATS, "html"))
+        yield command_case(f"plan/full/{preset}.txt", ["plan", preset, *_LIMITS, "--full"])
+        for group in _GROUPS[preset]:
+            yield command_case(f"plan/why/{preset}-{group}.txt", ["plan", preset, *_LIMITS, "--why", group])
+        yield from _formats(f"plan/nodes/{preset}", ["plan", preset, "--nodes", _NODES], formats=("txt", "md"))
+        yield command_case(f"plan/stacks/{preset}.txt", ["plan", preset, *_LIMITS, "--stacks"])
+    yield from _formats(
+        "plan/why/pidog-sac-replay", ["plan", "pidog-sac", *_LIMITS, "--why", "replay"], formats=("md", "json")
+    )
+    yield from _formats(
+        "plan/stacks/drone-swarm", ["plan", "drone-swarm", *_LIMITS, "--stacks"], formats=("md", "json")
+    )
+    yield command_case("plan/stacks/nodes.txt", ["plan", "pyboy-ppo", "--nodes", _NODES, "--stacks"])
+    yield from _formats("plan/nodes/pyboy-ppo", ["plan", "pyboy-ppo", "--nodes", _NODES], formats=("json", "html"))
+    yield command_case("plan/nodes/mixed.txt", ["plan", "pidog-sac", "--nodes", _MIXED, "--margin", "20%"])
+    yield command_case("plan/nodes/too-small.txt", ["plan", "pidog-sac", "--nodes", "8x8GB"])
+    # Limits: of this machine, of a machine of the catalogue, too small, tight, in other units; and changes of fields.
+    yield from _formats("plan/limits/here", ["plan", "pidog-sac"], formats=("txt", "json"))
+    yield from _formats("plan/limits/here-with-gpu", ["plan", "pyboy-ppo"], formats=("txt", "json"), gpu=True)
+    yield from _formats(
+        "plan/limits/laptop", ["plan", "pidog-sac", "--machine", "laptop-16gb"], formats=("txt", "md", "html")
+    )
+    yield command_case("plan/limits/card.txt", ["plan", "pyboy-ppo", "--machine", "rtx-4090", "--ram", "64GiB"])
+    yield command_case("plan/limits/unified.txt", ["plan", "pyboy-ppo", "--machine", "macbook-m2-24gb"])
+    yield command_case("plan/limits/only-vram.txt", ["plan", "pyboy-ppo", "--vram", "1GiB"])
+    yield command_case("plan/limits/too-small.txt", ["plan", "pidog-sac", "--ram", "8GB"])
+    yield command_case("plan/limits/tight.txt", ["plan", "pidog-sac", "--ram", "18GiB"])
+    yield command_case(
+        "plan/limits/set.txt", ["plan", "pyboy-ppo", *_LIMITS, "--set", "n_envs=4", "--set", "framework.version=2.3.2"]
+    )
+    yield command_case(
+        "plan/limits/storage.txt",
+        ["plan", "drone-swarm", "--set", "agents=1M", "--set", "storage=stream", "--ram", "16GB"],
+    )
+
+
+def _run_files() -> Iterator[Case]:
+    for name, text in _RUNS.items():
+        words = ["plan", f"{name}.yaml", "--ram", "32GB", "--vram", "16GB"]
+        yield from _formats(f"runs/{name}", words, formats=("md", "json"), files={f"{name}.yaml": text})
+        yield command_case(f"runs/{name}.txt", [*words, "--full"], {f"{name}.yaml": text})
+    for name in _RLLIB_RUNS:
+        files = {f"{name}.json": json.dumps(_RLLIB[name])}
+        words = [f"{name}.json", "--nodes", _NODES]
+        yield from _formats(f"runs/rllib-{name}", ["plan", *words], formats=("txt", "md", "json"), files=files)
+        yield from _formats(
+            f"runs/rllib-{name}-workers", ["workers", *words], formats=("txt", "md", "json"), files=files
+        )
+    files = {"run.json": json.dumps(_RLLIB["ppo_pong_stacked"])}
+    yield command_case("runs/rllib-one-machine.txt", ["plan", "run.json", "--ram", "32GB"], files)
+    yield command_case("runs/rllib-workers-one-machine.txt", ["workers", "run.json", "--ram", "32GB"], files)
+    yield command_case("runs/rllib-fit.txt", ["fit", "run.json", "--ram", "4GB"], files)
+    yield command_case("runs/rllib-assess.md", ["assess", "run.json", "--ram", "32GB"], files)
+    files = {"own.yaml": _RUNS["cleanrl-dqn"]}
+    yield command_case("runs/cleanrl-fit.txt", ["fit", "own.yaml", "--ram", "8GB"], files)
+    yield command_case("runs/cleanrl-assess.md", ["assess", "own.yaml", "--ram", "8GB"], files)
+    files = {"dict.yaml": _RUNS["sb3-sac-dict"], "her.yaml": _RUNS["sb3-her-sac"]}
+    yield command_case("runs/compare.txt", ["compare", "dict.yaml", "her.yaml", *_LIMITS], files)
+    yield command_case("runs/capacity.txt", ["capacity", "her.yaml", "--vary", "buffer_size", *_LIMITS], files)
+
+
+CASES: tuple[Case, ...] = (
+    *_plans(),
+    *_run_files(),
 )

@@ -106,6 +106,8 @@ def write_files(files: Mapping[str, str | bytes]) -> None:
     for name, content in files.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content.encode("utf-8") if isinstance(content, str) else content)
+        if content[:2] in ("#!", b"#!"):
+            Path(name).chmod(0o755)
 
 
 @contextlib.contextmanager
@@ -185,9 +187,10 @@ def as_text(words: Sequence[str], code: int, out: str, err: str) -> str:
 
 
 def steady(text: str, folder: str = "") -> str:
-    """Text without what differs from one call to the next: the version, the scratch folder."""
+    """Text without what differs from one call to the next: the version, the scratch folder, what a child process took."""
     if folder:
         text = text.replace(os.path.realpath(folder), "FOLDER").replace(folder, "FOLDER")
+    text = re.sub(r"after [\d.]+ s, peak [\d.]+ \w+", "after SECONDS s, peak SIZE", text)
     return text.replace(__version__, "VERSION")
 
 
