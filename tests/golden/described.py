@@ -105,7 +105,53 @@ def _run_files() -> Iterator[Case]:
     yield command_case("runs/capacity.txt", ["capacity", "her.yaml", "--vary", "buffer_size", *_LIMITS], files)
 
 
+def _counts() -> Iterator[Case]:
+    """How far a count can be turned."""
+    machines = "8GB,laptop-16gb,rtx-4090,macbook-m2-24gb"
+    for preset in PRESETS:
+        formats = _FORMATS if preset in _BOTH else ("txt", "json")
+        knob = "n_steps" if preset in _ON_POLICY else "buffer_size"
+        yield from _formats(f"capacity/{preset}", ["capacity", preset, "--vary", knob, *_LIMITS], formats=formats)
+    for preset in _FEW:
+        words = ["capacity", preset, "--vary", "n_envs=1,16", "--machines", machines]
+        yield command_case(f"capacity/values/{preset}.txt", words)
+    words = ["capacity", "crypto-ppo", "--vary", "n_envs=1,4,16,64", "--machines", machines]
+    yield from _formats("capacity/values/crypto-ppo", words, formats=("md", "json"))
+    yield command_case("capacity/here.txt", ["capacity", "pidog-sac", "--vary", "buffer_size"])
+    yield command_case("capacity/here-with-gpu.txt", ["capacity", "pyboy-ppo", "--vary", "batch_size"], gpu=True)
+    yield command_case("capacity/unlimited.txt", ["capacity", "pidog-sac", "--vary", "total_timesteps", *_LIMITS])
+    yield command_case(
+        "capacity/machines.txt", ["capacity", "drone-swarm", "--vary", "agents", "--machines", "8GB,16GB,24GB,80GB"]
+    )
+
+
+def _fits() -> Iterator[Case]:
+    for preset in PRESETS:
+        formats = _FORMATS if preset in _BOTH else ("txt", "json")
+        yield from _formats(f"fit/{preset}", ["fit", preset, "--ram", "8GB", "--vram", "2GB"], formats=formats)
+    for preset in _FEW:
+        yield command_case(f"fit/lossless/{preset}.txt", ["fit", preset, "--ram", "4GB", "--lossless"])
+    for name, words in {
+        "already": ["pidog-sac", "--ram", "64GB"],
+        "keep": ["pidog-sac", "--ram", "8GB", "--keep", "buffer_size,n_envs", "--keep", "storage"],
+        "slowdown": ["pidog-sac", "--ram", "8GB", "--max-slowdown", "1.05"],
+        "no": ["pidog-sac", "--ram", "200MB"],
+        "diff": ["pidog-sac", "--ram", "8GB", "--diff"],
+        "diff-already": ["pidog-sac", "--ram", "64GB", "--diff"],
+        "here": ["pidog-sac"],
+        "machine": ["pyboy-ppo", "--machine", "jetson-orin-nano-8gb"],
+        "set": ["pidog-sac", "--ram", "8GB", "--set", "device=cuda"],
+    }.items():
+        yield from _formats(
+            f"fit/ways/{name}",
+            ["fit", *words],
+            formats=("txt", "json") if name in ("no", "already") else ("txt",),
+        )
+
+
 CASES: tuple[Case, ...] = (
     *_plans(),
     *_run_files(),
+    *_counts(),
+    *_fits(),
 )
