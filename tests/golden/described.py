@@ -149,9 +149,77 @@ def _fits() -> Iterator[Case]:
         )
 
 
+def _assessments() -> Iterator[Case]:
+    for preset in PRESETS:
+        formats = (*_FORMATS, "html") if preset in _BOTH else _FORMATS
+        yield from _formats(f"assess/{preset}", ["assess", preset, *_LIMITS], formats=formats)
+    yield command_case("assess/here.md", ["assess", "pidog-sac"])
+    yield command_case("assess/too-small.md", ["assess", "pidog-sac", "--ram", "8GB"])
+
+
+def _places() -> Iterator[Case]:
+    for preset in PRESETS:
+        yield from _formats(f"workers/{preset}", ["workers", preset, "--nodes", "10x(64GB,16cpu)"])
+        yield command_case(f"workers/one/{preset}.txt", ["workers", preset, "--ram", "31GB"])
+        yield command_case(f"workers/mixed/{preset}.txt", ["workers", preset, "--nodes", _MIXED, "--margin", "20%"])
+    yield command_case("workers/here.txt", ["workers", "pidog-sac"])
+    yield command_case("workers/here-with-gpu.txt", ["workers", "pyboy-ppo"], gpu=True)
+    yield command_case("workers/machine.txt", ["workers", "pyboy-ppo", "--machine", "aws-p4d-24xlarge"])
+    yield command_case("workers/too-small.txt", ["workers", "pidog-sac", "--nodes", "3x8GB"])
+    shard = ["workers", "drone-swarm", "--set", "agents=10M", "--set", "storage=stream", "--shard", "agents"]
+    yield from _formats("workers/shard", [*shard, "--nodes", "16x16GB"])
+    yield command_case("workers/shard-too-small.txt", [*shard, "--nodes", "2x1GB"])
+
+
+def _comparisons() -> Iterator[Case]:
+    for left, right in zip(PRESETS, [*list(PRESETS)[1:], next(iter(PRESETS))], strict=True):
+        yield from _formats(f"compare/{left}", ["compare", left, right, *_LIMITS])
+    yield command_case("compare/same.txt", ["compare", "crypto-ppo", "crypto-ppo", *_LIMITS])
+    words = ["compare", "pyboy-ppo", "pyboy-ppo", "--set-left", "framework.version=2.3.2", "--set-right", "n_envs=8"]
+    yield from _formats("compare/sets", [*words, "--set", "n_steps=512", *_LIMITS])
+
+
+#: An interpreter that answers what rlmem asks of one that has environments.
+_PYTHON = """\
+#!/bin/sh
+case "$*" in
+  *Pendulum*) echo '{"observation": {"type": "box", "shape": [3]}, "action": {"type": "box", "shape": [1]}, "n_envs": 1, "sb3": "2.9.2"}' ;;
+  *Pong*) echo '{"observation": {"type": "box", "shape": [210, 160, 3], "dtype": "uint8", "low": 0.0, "high": 255.0}, "action": {"type": "discrete", "n": 6}, "n_envs": 1, "sb3": "2.9.2"}' ;;
+  *robots*) echo '{"observation": {"type": "box", "shape": [348], "dtype": "float64"}, "action": {"type": "box", "shape": [17]}, "n_envs": 8}' ;;
+  *Nowhere*) echo '{"problem": "gymnasium knows no environment Nowhere-v1"}' ;;
+  *Broken*) echo 'Segmentation fault' >&2; exit 139 ;;
+  *) echo 3.12 ;;
+esac
+"""
+PYTHON = {"python": _PYTHON}
+
+
+def _buffers() -> Iterator[Case]:
+    common = ["--ram", "16GB", "--python", "./python"]
+    for env, algo in (("Pendulum-v1", "sac"), ("ALE/Pong-v5", "dqn"), ("mypkg:robots", "TD3")):
+        name = f"max-buffer/{env.replace('/', '-').replace(':', '-')}"
+        yield from _formats(name, ["max-buffer", env, "--algo", algo, *common], files=PYTHON)
+    for name, words in {
+        "stacked": ["ALE/Pong-v5", "--algo", "dqn", "--set", "frame_stack=4", *common],
+        "margin": ["Pendulum-v1", "--algo", "td3", "--n-envs", "4", "--margin", "25%", *common],
+        "here": ["Pendulum-v1", "--algo", "sac", "--python", "./python"],
+        "too-small": ["Pendulum-v1", "--algo", "sac", "--ram", "100MB", "--python", "./python"],
+        "on-policy": ["Pendulum-v1", "--algo", "ppo", *common],
+        "unknown-algorithm": ["Pendulum-v1", "--algo", "sax", *common],
+        "wrong-action": ["Pendulum-v1", "--algo", "dqn", *common],
+        "no-environment": ["Nowhere-v1", "--algo", "sac", *common],
+        "broken": ["Broken-v1", "--algo", "sac", *common],
+    }.items():
+        yield command_case(f"max-buffer/ways/{name}.txt", ["max-buffer", *words], PYTHON)
+
+
 CASES: tuple[Case, ...] = (
     *_plans(),
     *_run_files(),
     *_counts(),
     *_fits(),
+    *_assessments(),
+    *_places(),
+    *_comparisons(),
+    *_buffers(),
 )
