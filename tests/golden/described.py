@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from golden.harness import Case, command_case
+from golden.harness import Case, call, command_case, own_folder, session_case, steady
 from rlmem.sources.preset import PRESETS
 
 _FORMATS = ("txt", "md", "json")
@@ -213,6 +214,84 @@ def _buffers() -> Iterator[Case]:
         yield command_case(f"max-buffer/ways/{name}.txt", ["max-buffer", *words], PYTHON)
 
 
+def _catalogues() -> Iterator[Case]:
+    yield from _formats("catalogues/machines", ["machines"])
+    yield from _formats("catalogues/machine", ["machines", "rtx-4090"])
+    yield from _formats("catalogues/here", ["machines", "--here"])
+    yield from _formats("catalogues/here-with-gpu", ["machines", "--here"], gpu=True)
+    yield from _formats("catalogues/presets", ["presets"])
+    for preset in PRESETS:
+        yield command_case(f"catalogues/presets/{preset}.txt", ["presets", "--show", preset])
+    yield from _formats("catalogues/rules", ["rule"])
+    yield from _formats("catalogues/rule", ["rule", "MEM101"])
+    yield command_case("catalogues/rule-by-name.txt", ["rule", "materialised-stack"])
+    yield session_case(
+        "catalogues/rule-pages.txt", [["rule", "--pages", "-o", "rules.md"]], kept=["rules.md", "rules/MEM101.md"]
+    )
+    yield command_case("catalogues/five-runs.txt", ["five-runs"])
+
+
+def _kept() -> Iterator[Case]:
+    """Documents that are saved and shown."""
+    for preset in _BOTH:
+        commands = [
+            ["plan", preset, *_LIMITS, "-o", "plan.json"],
+            ["show", "plan.json"],
+            ["show", "plan.json", "--format", "markdown"],
+            ["compare", preset, preset, "-o", "compare.md"],
+        ]
+        yield session_case(f"kept/{preset}.txt", commands, kept=["compare.md"])
+    yield session_case(
+        "kept/nodes.txt", [["plan", "pyboy-ppo", "--nodes", _NODES, "-o", "plan.json"], ["show", "plan.json"]]
+    )
+    yield session_case(
+        "kept/placement.txt", [["workers", "pyboy-ppo", "--nodes", _NODES, "-o", "where.json"], ["show", "where.json"]]
+    )
+    yield session_case("kept/fit.txt", [["fit", "pidog-sac", "--ram", "8GB", "-o", "fit.json"], ["show", "fit.json"]])
+    yield session_case(
+        "kept/store.txt",
+        [
+            ["runs"],
+            ["plan", "pidog-sac", *_LIMITS, "--save"],
+            ["plan", "pidog-td3", *_LIMITS, "--save", "--json", "-o", "plan.json"],
+            ["runs"],
+            ["runs", "--json"],
+            ["runs", "--kind", "plan", "--format", "markdown"],
+            ["show", "c4ca4238"],
+            ["show", "c4ca"],
+            ["compare", "c4ca4238", "c81e728d"],
+            ["runs", "--delete", "c4ca4238"],
+            ["runs"],
+        ],
+    )
+
+
+def _report(name: str, words: Sequence[str], files: Mapping[str, str] | None = None) -> Case:
+    """The data inside an HTML report; its plan is only compared with the one that ``--json`` prints."""
+
+    def make() -> Any:
+        with own_folder(files) as folder:
+            code, _, err = call([*words, "--html", "page.html"])
+            page = Path("page.html").read_text(encoding="utf-8")
+            _, plan, _ = call(["plan", *(word for word in words[1:] if word != "--redact"), "--json"])
+        match = re.search(r'<script type="application/json" id="data">(.*?)</script>', page, re.S)
+        assert match is not None
+        data = json.loads(steady(match[1], folder))
+        if data["plan"] == json.loads(steady(plan, folder)):
+            data["plan"] = "as 'rlmem plan --json' prints it"
+        return {"command": list(words), "exit": code, "stderr": steady(err, folder), "data": data}
+
+    return Case(name, make)
+
+
+def _reports() -> Iterator[Case]:
+    for preset in PRESETS:
+        yield _report(f"report/{preset}.json", ["plan", preset, *_LIMITS])
+    yield _report("report/assess.json", ["assess", "pidog-sac", "--ram", "12GB"])
+    files = {"secret/own.yaml": _RUNS["sb3-ppo-frames"]}
+    yield _report("report/redacted.json", ["plan", "secret/own.yaml", *_LIMITS, "--redact"], files)
+
+
 CASES: tuple[Case, ...] = (
     *_plans(),
     *_run_files(),
@@ -222,4 +301,7 @@ CASES: tuple[Case, ...] = (
     *_places(),
     *_comparisons(),
     *_buffers(),
+    *_catalogues(),
+    *_kept(),
+    *_reports(),
 )
