@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from golden import described, lint, live, numbers, schemas
+from golden import described, lint, live, numbers, schemas, stored
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
-ALL_CASES: tuple[Case, ...] = (*described.CASES, *lint.CASES, *live.CASES, *numbers.CASES, *schemas.CASES)
+ALL_CASES: tuple[Case, ...] = (
+    *described.CASES,
+    *lint.CASES,
+    *live.CASES,
+    *numbers.CASES,
+    *schemas.CASES,
+    *stored.CASES,
+)

@@ -81,12 +81,12 @@ def quiet_environment(folder: Path, *, gpu: bool = False, **more: str) -> Iterat
             os.chdir(before)
 
 
-def call(words: list[str]) -> tuple[int, str, str]:
-    """The exit code, standard output and standard error of ``rlmem WORDS``, in this process."""
+def call(words: list[str], program: Callable[[list[str]], int] = run) -> tuple[int, str, str]:
+    """The exit code, standard output and standard error of ``rlmem WORDS``, or of another ``program``, in this process."""
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8", write_through=True) for _ in range(2))
     told = mock.patch.object(sys, "argv", ["rlmem", *words])  # reports show the command they were made by
     with told, contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run(words)
+        code = program(words)
     texts = []
     for stream in (out, err):
         stream.flush()

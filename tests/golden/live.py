@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from golden.harness import Case, call, command_case, own_folder, steady
-from golden.stored_facts import pid_of, process, supervised, watching
+from golden.stored_facts import cluster, pid_of, process, supervised, watching
 
 _FORMATS = ("txt", "md", "json")
 
@@ -55,12 +55,15 @@ def _moments(name: str, of: str, *words: str) -> Case:
 
 
 _WATCH = (
-    *(_watch(name.removesuffix(".py"), name, "4701", "--interval", "1") for name in ("dqn.py", "leak.py", "ppo.py")),
-    *(_moments(f"{name[:-3]}.json", name, "4701", "--every", "5s") for name in ("dqn.py", "ppo.py")),
+    *(
+        _watch(name.removesuffix(".py"), name, "4701", "--interval", "1")
+        for name in ("dqn.py", "leak.py", "ppo.py", "slow.py", "fill.py")
+    ),
+    *(_moments(f"{name[:-3]}.json", name, "4701", "--every", "5s") for name in ("dqn.py", "ppo.py", "slow.py")),
     _watch("every", "leak.py", "4701", "--every", "2s", "--plain"),
     _watch("warn-at", "leak.py", "4701", "--warn-at", "500MB"),
     _watch("fail-at", "leak.py", "4701", "--fail-at", "80%"),
-    _watch("fail-on", "big.py", "4701", "--fail-on", "leaking"),
+    _watch("fail-on", "slow.py", "4701", "--fail-on", "leaking"),
     _watch("for", "big.py", "4701", "--for", "4s"),
     _watch("two", "dqn.py", "4701", "4702", "--every", "30s"),
     _watch("nothing", "dqn.py"),
@@ -77,7 +80,10 @@ def _run(name: str, of: str, *words: str) -> Case:
 
 _COMMAND = ("--", "python", "train.py", "--seed", "1")
 _RUN = (
-    *(_run(name.removesuffix(".py"), name, *_COMMAND) for name in ("dqn.py", "ppo.py", "leak.py", "big.py")),
+    *(
+        _run(name.removesuffix(".py"), name, *_COMMAND)
+        for name in ("dqn.py", "ppo.py", "leak.py", "big.py", "slow.py", "fill.py")
+    ),
     _run("no-record", "dqn.py", "--no-record", *_COMMAND),
     _run("quiet", "dqn.py", "--quiet", *_COMMAND),
     _run("quiet-and-died", "big.py", "--quiet", *_COMMAND),
@@ -87,5 +93,13 @@ _RUN = (
     _run("levels", "dqn.py", "--warn-at", "95", *_COMMAND),
     _run("pressure", "dqn.py", "--on-pressure", "pause", *_COMMAND),
 )
+_CLUSTER = (
+    *(
+        command_case(f"live/explain-ray.{suffix}", ["explain", "--ray"], around=cluster)
+        for suffix in (*_FORMATS, "html")
+    ),
+    command_case("live/explain-ray-redacted.html", ["explain", "--ray", "--redact"], around=cluster),
+    command_case("live/explain-address-without-ray.txt", ["explain", "4713", "--address", "head:6379"], around=cluster),
+)
 
-CASES: tuple[Case, ...] = (*_EXPLAIN, *_EXPLAIN_OTHERS, *_WATCH, *_RUN)
+CASES: tuple[Case, ...] = (*_EXPLAIN, *_EXPLAIN_OTHERS, *_CLUSTER, *_WATCH, *_RUN)

@@ -19,13 +19,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 from unittest import mock
 
 import msgspec
 
 from golden import machine
 from rlmem.agent import proc
+from rlmem.cluster.holdings import ClusterHoldings, from_data
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure import explain as explaining
@@ -35,10 +37,15 @@ from rlmem.moments import Moment
 from rlmem.runner.sampler import Pages
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.supervise import Ended, Supervision
+from rlmem.swarm.ladder import Taken
+from rlmem.swarm.settings import Settings
 from rlmem.watch.members import Member
 from rlmem.watch.pacing import Pacer
 from rlmem.watch.sampling import Ended as GoneError
 from rlmem.watch.sampling import Watch
+
+if TYPE_CHECKING:
+    from rlmem.swarm.training import Training
 
 FACTS = Path(__file__).parent / "facts"
 
@@ -195,6 +202,58 @@ def supervised(target: str) -> Iterator[None]:
         return msgspec.convert(row["document"]["ended"], Ended)
 
     with mock.patch.object(Supervision, "go", go), mock.patch.object(Store, "_new_id", lambda self: "feed0001"):
+        yield
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[None]:
+    """Have the cluster of ``cluster.json`` running; Ray itself is not needed."""
+    stored = facts("cluster")
+    nodes = tuple(from_data(node) for node in stored["nodes"])
+    answer = ClusterHoldings(**{**stored, "nodes": nodes})
+    listed = SimpleNamespace(nodes=lambda: [{"Alive": node.problem is None} for node in nodes])
+    connected = mock.patch("rlmem.ray.connecting.connected", lambda address: contextlib.nullcontext(listed))
+    with connected, mock.patch("rlmem.ray.probing.probe_once", lambda ray, **_: answer):
+        yield
+
+
+# -- the swarm ----------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def ladder() -> Iterator[None]:
+    """Have the ladder's points measured as in ``ladder.json``, whatever is asked for; the last one as out of memory."""
+    taken = iter(facts("ladder")["taken"])
+
+    def take(settings: Settings, *_: Any, **__: Any) -> Taken:
+        return msgspec.convert({**next(taken), "agents": settings.agents}, Taken)
+
+    with (
+        mock.patch("rlmem.swarm.ladder.take", take),
+        mock.patch("rlmem.swarm.ladder.training_python", lambda *_: "python"),
+        mock.patch("os.getloadavg", lambda: (0.25, 0.5, 0.75)),
+    ):
+        yield
+
+
+@contextlib.contextmanager
+def training(status: str = "done") -> Iterator[None]:
+    """Have the swarm train as in ``train.json``, without a network that would have to be built."""
+    from rlmem.swarm.training import Ended as TrainingEnded  # imports torch, which takes seconds
+
+    stored = facts("train")
+
+    def train(self: Training, *_: Any, **__: Any) -> TrainingEnded:
+        self.rows = tuple(stored["rows"])
+        return TrainingEnded(
+            status=status, text="" if status == "done" else "loss is nan", exit_code=3 * (status != "done")
+        )
+
+    peak = stored["peak"], stored["how"]
+    with (
+        mock.patch("rlmem.swarm.training.Training.train", train),
+        mock.patch("rlmem.swarm.devices.own_peak_bytes", lambda: peak),
+    ):
         yield
 
 
