@@ -17,7 +17,7 @@ from rlmem.cli.common import in_typed_unit, write_whole
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.runner.guarding import Policy
+    from rlmem.runner.guarding import Load, Policy
     from rlmem.runner.supervise import Ended
 
 
@@ -193,12 +193,20 @@ def _supervised(
             say=_say,
             recorder=recorder,
             interval_s=interval,
+            advise=_advice,
         )
         ended = supervision.go()
     moments = [moment_data(moment) for moment in supervision.timeline.moments]
     if recorder is not None:
         recorder.finish(ended.status, {**header, "ended": ended.to_dict()})
     return ended, moments, recorder.run if recorder and not recorder.problem else None
+
+
+def _advice(pid: int, limit: Load | None) -> tuple[str, ...]:
+    """Ask the planner, which is loaded only when a limit comes near."""
+    from rlmem.trace.advice import advice_lines
+
+    return advice_lines(pid, limit)
 
 
 def _name(words: tuple[str, ...]) -> str:

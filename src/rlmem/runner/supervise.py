@@ -20,7 +20,6 @@ from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Progress
 from rlmem.measure import attach
 from rlmem.moments import Moment
-from rlmem.plan import Budget
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
 from rlmem.runner.deaths import Bounds, Death, Exit, Places, read_death
@@ -142,16 +141,9 @@ class Watching:
         self._session.watch.ask_now()
 
 
-def planners_advice(pid: int, limit: Load | None) -> tuple[str, ...]:
-    """What the planner's rules would change in the run that a process has under its limit, largest saving first."""
-    from rlmem.measure.explain import explain_process
-    from rlmem.trace.advice import findings_for
-
-    budget = Budget(name=limit.name, ram_bytes=limit.limit, ram_source=limit.name) if limit else None
-    found = findings_for(explain_process(pid), budget)
-    savings = [(each.saves_bytes or 0, each.remedy) for each in found if each.remedy]
-    saving = sorted((each for each in savings if each[0]), reverse=True)
-    return tuple(f"{remedy} (saves {format_size(nbytes)})" for nbytes, remedy in saving[:3])
+def no_advice(pid: int, limit: Load | None) -> tuple[str, ...]:
+    """Advise nothing: whoever supervises without a planner."""
+    return ()
 
 
 class Supervision:
@@ -169,7 +161,7 @@ class Supervision:
         say: Callable[[str], None],
         recorder: Recorder | None = None,
         interval_s: float = 1.0,
-        advise: Callable[[int, Load | None], Sequence[str]] = planners_advice,
+        advise: Callable[[int, Load | None], Sequence[str]] = no_advice,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.timeline = Timeline()

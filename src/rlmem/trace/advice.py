@@ -9,11 +9,14 @@ from rlmem.errors import RlmemError
 from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
+from rlmem.measure.explain import explain_process
 from rlmem.measure.limits import ROOT, read_limits, tightest
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
+from rlmem.runner.guarding import Load
 from rlmem.spec import RunSpec
 from rlmem.trace.describe import from_facts
+from rlmem.units import format_size
 
 #: Components that stay resident between updates, and the word in a path by which a process's owners are told to be them.
 STANDING = {"replay": "replay_buffer", "rollout": "rollout_buffer"}
@@ -48,9 +51,13 @@ def advise_on(found: Explanation, facts: Mapping[str, Any], budget: Budget | Non
     )
 
 
-def findings_for(found: Explanation, budget: Budget | None = None) -> tuple[Finding, ...]:
-    """The findings alone, with what they save at the peak."""
-    return tuple(advice.finding for advice in advise(found, budget))
+def advice_lines(pid: int, limit: Load | None) -> tuple[str, ...]:
+    """Return what the planner's rules would change in a process's run under its limit, the largest saving first."""
+    budget = Budget(name=limit.name, ram_bytes=limit.limit, ram_source=limit.name) if limit else None
+    findings = [advice.finding for advice in advise(explain_process(pid), budget)]
+    savings = [(finding.saves_bytes or 0, finding.remedy) for finding in findings if finding.remedy]
+    saving = sorted((pair for pair in savings if pair[0]), reverse=True)
+    return tuple(f"{remedy} (saves {format_size(nbytes)})" for nbytes, remedy in saving[:3])
 
 
 def process_budget(found: Explanation) -> Budget:
