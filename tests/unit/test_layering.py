@@ -26,6 +26,7 @@ LAYERS = (
         "plan",
         "schedule",
         "run_schema",
+        "components",
         "holdings",
         "moments",
         "points",

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlmem.components import STANDING
 from rlmem.ledger import NOT_COUNTED, matches
 from rlmem.report.outlook import at_step, growth
 from rlmem.report.view import Column, Section, Table
-from rlmem.trace.advice import STANDING
 from rlmem.units import format_count, format_size
 
 _LONGEST_COMMAND = 60

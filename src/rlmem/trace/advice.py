@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.components import STANDING
 from rlmem.errors import RlmemError
 from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation
@@ -17,9 +18,6 @@ from rlmem.runner.guarding import Load
 from rlmem.spec import RunSpec
 from rlmem.trace.describe import from_facts
 from rlmem.units import format_size
-
-#: Components that stay resident between updates, and the word in a path by which a process's owners are told to be them.
-STANDING = {"replay": "replay_buffer", "rollout": "rollout_buffer"}
 
 
 def advise(found: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
