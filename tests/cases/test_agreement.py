@@ -22,6 +22,7 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="the 'truth' extra is not installed; 'make test' installs it")
 
 from rlmem.agent.describe import stacks
+from rlmem.app.advice import advise
 from rlmem.budget import make_budget
 from rlmem.cli import run as cli
 from rlmem.holdings import Explanation
@@ -33,7 +34,6 @@ from rlmem.remedies.base import Wishes
 from rlmem.report.document import plan_document
 from rlmem.report.fit import fit_document
 from rlmem.rules.observed import COMPACT_BYTES
-from rlmem.trace.advice import advise
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.fitted import Job
 from rlmem.trace.fitting import fit_target

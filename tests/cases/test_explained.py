@@ -15,10 +15,10 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
+from rlmem.app.advice import advise
 from rlmem.holdings import Explanation, TreeExplanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain, explain_process
-from rlmem.trace.advice import advise
 
 pytestmark = pytest.mark.truth
 

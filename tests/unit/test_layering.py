@@ -52,6 +52,7 @@ LAYERS = (
         "ray",
         "optuna",
     ),  # the last six are for users' programs
+    ("app",),
     ("report",),
     ("serve",),
     ("cli", "__main__"),

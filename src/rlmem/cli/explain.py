@@ -110,8 +110,8 @@ def command(
     for option, is_given in (("--address", address is not None), ("--html", html is not None), ("--redact", redact)):
         if is_given:
             raise UsageError(f"{option} is for a cluster: give --ray too")
+    from rlmem.app.explain import explained
     from rlmem.report.explain import explain_view
-    from rlmem.report.explained import explained
     from rlmem.report.render import render_view
 
     explanation = explained(

@@ -204,7 +204,7 @@ def _supervised(
 
 def _advice(pid: int, limit: Load | None) -> tuple[str, ...]:
     """Ask the planner, which is loaded only when a limit comes near."""
-    from rlmem.trace.advice import advice_lines
+    from rlmem.app.advice import advice_lines
 
     return advice_lines(pid, limit)
 

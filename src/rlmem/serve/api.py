@@ -10,11 +10,11 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from rlmem.app.explain import explained
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
 from rlmem.machines import MACHINES
-from rlmem.report.explained import explained
 from rlmem.report.fit import fit_document
 from rlmem.report.full import capacity_of, report_document
 from rlmem.serve import runs

@@ -6,9 +6,9 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
+from rlmem.app.explain import explained
 from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.processes import living
-from rlmem.report.explained import explained
 from rlmem.report.full import report_document
 from rlmem.report.html.render import render_html
 from rlmem.serve import fit_page, live_page, planner_page, runs, runs_page

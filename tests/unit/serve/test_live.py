@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from rlmem.app.explain import explained
 from rlmem.errors import AnalysisError
-from rlmem.report.explained import explained
 from rlmem.serve import live
 from rlmem.serve.live import Finder, Hub, moment_of
 

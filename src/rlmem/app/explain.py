@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rlmem.app.advice import advise_on, described, process_budget
 from rlmem.documents.explanation import ExplanationDocument, explanation_document
 from rlmem.measure.explain import explain, with_limits
 from rlmem.rules import find_live
-from rlmem.trace.advice import advise_on, described, process_budget
 
 
 def explained(
