@@ -20,7 +20,7 @@ from rlmem.report.lines import shortened
 from rlmem.report.terminal import drawn_table
 from rlmem.report.view import Table
 from rlmem.watch.session import Frame
-from rlmem.watch.watching import Target, Watching
+from rlmem.watch.watching import Watched, Watching
 
 if TYPE_CHECKING:
     from textual.events import Resize
@@ -122,7 +122,7 @@ class Dashboard(App[None]):
         if target.frame is not None and (force or not self.is_paused):
             self._show(target, target.frame)
 
-    def _title(self, target: Target) -> Text:
+    def _title(self, target: Watched) -> Text:
         text = Text(target.session.watch.title, style="bold")
         if target.frame is not None:
             # One line, with room for what is appended.
@@ -135,7 +135,7 @@ class Dashboard(App[None]):
             text.append(f"  {target.end}", style="bold")
         return text
 
-    def _show(self, target: Target, frame: Frame) -> None:
+    def _show(self, target: Watched, frame: Frame) -> None:
         verdict = Text(style=_STYLES[views.TONES[frame.judgement.state]])
         verdict.append(self._wrapped(views.verdict_text(frame.judgement)))
         for reason in frame.judgement.reasons[1:]:

@@ -17,7 +17,7 @@ from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 from rlmem.watch import words
 from rlmem.watch.session import Frame
-from rlmem.watch.watching import Target
+from rlmem.watch.watching import Watched
 
 MOMENT_SCHEMA = "rlmem.moment/1"
 TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
@@ -153,7 +153,7 @@ def verdict_text(judgement: Judgement) -> str:
     return f"{judgement.state}: {judgement.reasons[0]}" if judgement.reasons else judgement.state
 
 
-def summary_line(target: Target) -> str:
+def summary_line(target: Watched) -> str:
     """What was seen in all, when it is over."""
     if target.frame is None or target.peak is None:
         return f"{target.session.watch.title}: nothing was seen"

@@ -16,8 +16,8 @@ from rlmem.watch.thresholds import Thresholds
 
 
 @dataclass(slots=True)
-class Target:
-    """One thing that is watched, and what was seen of it."""
+class Watched:
+    """A session that is watched, with its latest frame and its largest moment."""
 
     session: Session
     frame: Frame | None = None
@@ -30,7 +30,7 @@ class Watching:
     """Everything that was asked for. ``frames`` may be read from another thread."""
 
     def __init__(self, sessions: Sequence[Session], thresholds: Thresholds | None = None) -> None:
-        self.targets = [Target(session) for session in sessions]
+        self.targets = [Watched(session) for session in sessions]
         self.thresholds = thresholds or Thresholds()
         #: Why to end with a failure, once there is a reason.
         self.failure = ""
@@ -74,7 +74,7 @@ class Watching:
         for target in self.targets:
             target.session.watch.ask_now()
 
-    def _compare(self, target: Target, frame: Frame) -> None:
+    def _compare(self, target: Watched, frame: Frame) -> None:
         warning = self.thresholds.warning(frame.moment)
         if warning and not target.warned:
             self._said.append(f"warning: {frame.title} {warning}")
