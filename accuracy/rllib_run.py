@@ -20,6 +20,7 @@ from accuracy.rllib_table import ALL, STORE, Row, error, judged, read, summary, 
 from rlmem.budget import make_budget  # noqa: E402
 from rlmem.frameworks.rllib.shares import by_role  # noqa: E402
 from rlmem.planner import Planner  # noqa: E402
+from rlmem.sources.target import parse_target  # noqa: E402
 from rlmem.trace.rllib import describe_config  # noqa: E402
 from rlmem.trace.rllib_truth import measure_config  # noqa: E402
 from rlmem.units import GIB, format_size  # noqa: E402
@@ -65,7 +66,7 @@ def measure(name: str) -> list[Row]:
 def predict(name: str, rows: str) -> dict[str, tuple[int, int, int]]:
     """Low, expected and high of each role's largest phase, and of the whole; a buffer as full as it got."""
     sets = (f"buffer_size={rows}",) if rows else ()
-    spec, _ = describe_config(f"rllib:{CONFIGS}:{name}", sys.executable, sets)
+    spec, _ = describe_config(parse_target(f"rllib:{CONFIGS}:{name}", sets=sets, python=sys.executable))
     plan = Planner(make_budget(ram="24GB")).plan(spec, findings=False)
     found = by_role(plan.spec, plan.ledger)
     top = plan.top("ram")

@@ -20,14 +20,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.fields import FIELDS, find_field
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
-from rlmem.sources import load
+from rlmem.sources import read_description
+from rlmem.sources.target import parse_target
 from rlmem.spec import RunSpec
-from rlmem.trace.rllib import CHANGES, describe_config, is_rllib
+from rlmem.trace.rllib import CHANGES, describe_config
 from rlmem.units import format_size, parse_size
 
 #: Of what a trial may need at most, so much more is asked for: what a plan does not know of an environment.
@@ -80,7 +82,8 @@ class Predictor:
         self._names: Mapping[str, str] = {name: name for name in _NAMES}
         self._base: RunSpec | None = plan if isinstance(plan, RunSpec) else None
         if isinstance(plan, str):
-            self._base = self._described(plan) if is_rllib(plan) else load(plan)
+            target = parse_target(plan, python=sys.executable)
+            self._base = self._described(target) if target.kind == "rllib" else read_description(target)
         if self._base is None and not callable(plan):
             raise UsageError(
                 f"plan={plan!r}: name a preset or a run file, or give a RunSpec or a function of the configuration"
@@ -90,10 +93,10 @@ class Predictor:
         self._plan = plan
         self._planner: Planner | None = None
 
-    def _described(self, target: str) -> RunSpec:
+    def _described(self, target: Target) -> RunSpec:
         """A configuration of RLlib; it has other names, and all of its settings are in every trial's configuration."""
         self._names = {**{attribute: field for field, attribute in CHANGES.items()}, **_RLLIB_NAMES}
-        return describe_config(target, sys.executable)[0]
+        return describe_config(target)[0]
 
     def __call__(self, config: Any) -> Prediction:
         """The prediction for one configuration; an error in one line when there is none."""

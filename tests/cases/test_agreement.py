@@ -34,11 +34,12 @@ from rlmem.remedies.base import Wishes
 from rlmem.report.document import plan_document
 from rlmem.report.fit import fit_document
 from rlmem.rules.observed import COMPACT_BYTES
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.fitted import Job
 from rlmem.trace.fitting import fit_target
 from rlmem.trace.subjects import tried
-from rlmem.trace.target import Target, parse_target
+from rlmem.trace.target import RunnableTarget, find_runnable
 from rlmem.units import GIB, MIB
 
 pytestmark = pytest.mark.truth
@@ -84,13 +85,13 @@ class TriedJob(Job):
 
     first: DryRun
 
-    def run(self, target: Target, what: str, changes: Any = None) -> DryRun:
+    def run(self, target: RunnableTarget, what: str, changes: Any = None) -> DryRun:
         return self.first if target is self.target and not changes else Job.run(self, target, what, changes)
 
 
 @cache
 def ran(script: Path, args: tuple[str, ...]) -> DryRun:
-    return dry_run(parse_target(str(script), args, python=sys.executable))
+    return dry_run(find_runnable(parse_target(str(script), args, python=sys.executable)))
 
 
 def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from rlmem.runner.child import run_child
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.ledger import TracedLedger
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 
 LOOP = """
 import itertools
@@ -73,7 +74,7 @@ if __name__ == "__main__":
 def try_out(folder: Path, text: str, *args: str) -> DryRun:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
-    return dry_run(parse_target(str(script), args, python=sys.executable, folder=folder))
+    return dry_run(find_runnable(parse_target(str(script), args, python=sys.executable), folder=folder))
 
 
 def test_arrays_of_terabytes_are_held_and_planned(tmp_path: Path) -> None:

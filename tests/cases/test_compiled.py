@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.truth
@@ -87,7 +88,7 @@ assert np.zeros_like(Own()) == torch.zeros_like(Own()) == "its zeros"
 def try_out(folder: Path, **parts: str) -> DryRun:
     path = folder / "train.py"
     path.write_text(SCRIPT.format(**parts), encoding="utf-8")
-    return dry_run(parse_target(str(path), python=sys.executable, folder=folder), time_s=60.0)
+    return dry_run(find_runnable(parse_target(str(path), python=sys.executable), folder=folder), time_s=60.0)
 
 
 @pytest.mark.parametrize(

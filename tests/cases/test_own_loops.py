@@ -12,9 +12,10 @@ import pytest
 from rlmem.budget import make_budget
 from rlmem.planner import Planner
 from rlmem.runner.child import run_child
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.truth
@@ -48,7 +49,7 @@ if __name__ == "__main__":
 def try_out(folder: Path, text: str, **options: object) -> DryRun:
     path = folder / "train.py"
     path.write_text(text, encoding="utf-8")
-    return dry_run(parse_target(str(path), python=sys.executable, folder=folder), **options)  # type: ignore[arg-type]
+    return dry_run(find_runnable(parse_target(str(path), python=sys.executable), folder=folder), **options)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("workers", [12, pytest.param(4, marks=pytest.mark.long)])

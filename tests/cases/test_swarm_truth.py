@@ -13,6 +13,7 @@ from rlmem.ledger import Ledger
 from rlmem.points import PointOptions
 from rlmem.programs.cases import settings_case
 from rlmem.programs.points import measure_point
+from rlmem.sources.target import parse_target
 from rlmem.swarm.settings import RUNGS, Settings
 from rlmem.swarm.spec import swarm_spec
 from truth import PINNED, predicted, run_truth
@@ -82,7 +83,7 @@ def test_a_preset_with_its_stream_can_be_measured(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sets = ("storage=stream", "batch_size=800", "network.decoded_steps=10")
     options = PointOptions(python=sys.executable, cap_bytes=3 * 10**9, time_limit_s=240, sets=sets)
-    point = measure_point("drone-swarm", {"agents": 60}, options)
+    point = measure_point(parse_target("drone-swarm"), {"agents": 60}, options)
     assert point.status == "ok", point.note
     assert list(point.phases) == ["import", "build", "collect", "update"]
     assert point.components["rollout.stream"] == 60 * 5_940 == point.predicted_components["rollout.stream"]

@@ -11,9 +11,10 @@ import pytest
 
 from rlmem.cli import run as cli
 from rlmem.points import PointOptions
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.points import measure_point
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 
 pytestmark = pytest.mark.truth
 ROOT = Path(__file__).parents[2]
@@ -148,7 +149,7 @@ def plan_of(folder: Path, text: str, capsys: pytest.CaptureFixture[str], *option
 
 def try_out(folder: Path, target: str, **options: object) -> DryRun:
     python = options.pop("python", sys.executable)
-    found = parse_target(target, python=str(python), folder=folder)
+    found = find_runnable(parse_target(target, python=str(python)), folder=folder)
     return dry_run(found, **options)  # type: ignore[arg-type]
 
 
@@ -168,7 +169,9 @@ def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within
         pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
         # Compiled before, not by the dry run alone: LLVM at work takes 70 MB more than what it leaves in the cache.
         subprocess.run([sys.executable, "-c", "import rlmem.buffers.store, rlmem.buffers.priorities"], check=True)
-    point = measure_point(script(tmp_path, text), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120))
+    point = measure_point(
+        parse_target(script(tmp_path, text)), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120)
+    )
     assert point.status == "ok", point.note
     assert point.predicted is not None
     assert point.predicted.expected == pytest.approx(point.peak_bytes, rel=within)

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from rlmem.frameworks import resolve
+from rlmem.sources.target import parse_target
 from rlmem.spec import RunSpec
 from rlmem.trace.rllib import describe_config
 
@@ -59,7 +60,7 @@ def test_a_plan_has_the_roles_of_the_configuration_and_a_place_for_each() -> Non
 
 def described(name: str) -> RunSpec:
     """A configuration as a run."""
-    return resolve(describe_config(f"rllib:{CONFIGS}:{name}", sys.executable)[0])
+    return resolve(describe_config(parse_target(f"rllib:{CONFIGS}:{name}", python=sys.executable))[0])
 
 
 @pytest.mark.long

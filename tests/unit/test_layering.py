@@ -31,6 +31,7 @@ LAYERS = (
         "moments",
         "points",
         "line_fit",
+        "core",
     ),
     ("model", "documents"),
     ("buffers", "scripts"),

@@ -140,7 +140,7 @@ def test_what_an_algorithms_configuration_calls_otherwise_is_heeded(monkeypatch:
         },
         "test",
     )
-    monkeypatch.setattr("rlmem.trials.describe_config", lambda target, python: (run, python))
+    monkeypatch.setattr("rlmem.trials.describe_config", lambda target: (run, target.python))
     predict = Predictor("rllib:my_config.py:config")
     small = predict({}).expected_bytes
     assert predict({"replay_buffer_config": {"type": "x", "capacity": 1_000_000}}).expected_bytes > 10 * small

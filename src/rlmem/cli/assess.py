@@ -18,7 +18,6 @@ from rlmem.cli.common import (
     output_options,
     set_option,
 )
-from rlmem.cli.saved import is_run
 from rlmem.cli.subjects import asked_run, changeable
 from rlmem.errors import UsageError
 
@@ -59,8 +58,11 @@ def command(
 
     Exits 1 when the run does not fit or will not work as described, or when a recorded one died or leaks.
     """
+    from rlmem.sources.target import parse_target
+
     check_html(html, target, redact=redact)
-    if is_run(target):
+    run_target = parse_target(target, args, sets=sets, python=python)
+    if run_target.kind == "run":
         if args or any((ram, vram, machine, python, sets)):
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
@@ -72,12 +74,12 @@ def command(
 
     wanted = chosen_format(format_, output, as_json=as_json)
     budget = make_budget(ram=ram, vram=vram, machine=machine)
-    asked = asked_run(target, args, sets, python, gpu=bool(budget.vram_bytes))
+    asked = asked_run(run_target, gpu=bool(budget.vram_bytes))
     subject = changeable(asked.plan_with(Planner(budget, asked.constants)), target)
     document = assessment_document(subject)
     if html:
         command = ["rlmem", *sys.argv[1:]]
-        emit_html(report_document(subject, target=target, command=command), html, redact=redact)
+        emit_html(report_document(subject, target=run_target, command=command), html, redact=redact)
     emit(render_view(document, assessment_view, wanted, output), output)
     return subject.plan.exit_code
 

@@ -125,12 +125,13 @@ def command(
     from rlmem.report.render import render_view
     from rlmem.runner.store import open_store
     from rlmem.sources.profiles import load_profiles
+    from rlmem.sources.target import parse_target
     from rlmem.units import parse_count
 
     wanted = chosen_format(format_, output, as_json=as_json)
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
-    spec = asked_spec(target, args, sets, python)
+    spec = asked_spec(parse_target(target, args, sets=sets, python=python))
     env = None if env_id == "random" else env_id or ENVIRONMENTS.get(spec.name)
     cases = check_target(spec, profiles, env)
     remote = check_on(on, address)

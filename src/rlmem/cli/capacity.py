@@ -65,6 +65,7 @@ def command(
     from rlmem.planner import Planner
     from rlmem.report.capacity import capacity_document, render_capacity
     from rlmem.sources.overrides import parse_vary
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     path, values = parse_vary(vary)
@@ -75,7 +76,7 @@ def command(
         raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
     one = None if names else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = bool(one.vram_bytes) if one else any(sized_budget(name, "ram").vram_bytes for name in names or ())
-    asked = asked_run(target, args, sets, python, gpu=gpu, findings=False)
+    asked = asked_run(parse_target(target, args, sets=sets, python=python), gpu=gpu, findings=False)
     plain = asked.plan_with(Planner(Budget(name="any machine"), asked.constants))
     device = "vram" if plain.plan.spec.get("device") == "cuda" else "ram"
     budgets = [one] if one else [sized_budget(name, device) for name in names or ()]

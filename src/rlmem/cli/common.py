@@ -16,6 +16,7 @@ from rlmem.cli import completion
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
+    from rlmem.core.target import Target
     from rlmem.model.constants import Constants
     from rlmem.planner import Planner
     from rlmem.spec import RunSpec
@@ -128,17 +129,17 @@ def make_planner(ram: str | None, vram: str | None, machine: str | None, python:
     return Planner(make_budget(ram=ram, vram=vram, machine=machine), constants_for(python))
 
 
-def find_run(target: str, sets: tuple[str, ...], python: str | None) -> RunSpec:
+def find_run(target: Target) -> RunSpec:
     """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
-    from rlmem.sources import load
-    from rlmem.trace.rllib import describe_config, is_rllib
+    from rlmem.sources import read_description
 
-    if not is_rllib(target):
-        return load(target, sets)
+    if target.kind != "rllib":
+        return read_description(target)
     from rlmem.report.progress import working
+    from rlmem.trace.rllib import describe_config
 
-    with working(f"reading {target}"):
-        return describe_config(target, python, sets)[0]
+    with working(f"reading {target.text}"):
+        return describe_config(target)[0]
 
 
 def constants_for(python: str | None) -> Constants:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
-from rlmem.cli.saved import is_run
 from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlmem.core.target import Target
 
 
 @click.command("compare")
@@ -57,43 +60,45 @@ def command(
     """
     from rlmem.report.comparing import compare_documents
     from rlmem.report.render import render_view
-    from rlmem.trace.target import is_runnable
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    limits = (ram, vram, machine, python)
-    if args and not any(is_runnable(target) for target in (left, right)):
+    limits = (ram, vram, machine)
+    sides = [
+        parse_target(target, args, sets=(*sets, *own), python=python)
+        for target, own in ((left, sets_left), (right, sets_right))
+    ]
+    if args and not any(side.is_executable for side in sides):
         raise UsageError("script arguments are for targets that are run, such as train.py")
-    sides = [_side(left, args, (*sets, *sets_left), limits), _side(right, args, (*sets, *sets_right), limits)]
+    documents = [_side(side, limits) for side in sides]
     labels = [" ".join((target, *own)) for target, own in ((left, sets_left), (right, sets_right))]
-    document, view = compare_documents(sides, labels)
+    document, view = compare_documents(documents, labels)
     emit(render_view(document, view, wanted, output), output)
     return 0
 
 
-def _side(target: str, args: tuple[str, ...], sets: tuple[str, ...], limits: tuple[str | None, ...]) -> dict[str, Any]:
+def _side(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
     """The document of one side: a stored run as it is, a target planned now."""
-    if not is_run(target):
-        return _planned(target, args, sets, limits)
-    if sets:
-        raise UsageError(f"{target} is a stored run: --set cannot change it")
+    if target.kind != "run":
+        return _planned(target, limits)
+    if target.sets:
+        raise UsageError(f"{target.text} is a stored run: --set cannot change it")
     from rlmem.report.saved import read_document, run_document
     from rlmem.runner.store import open_store
 
     with open_store() as store:
-        run = store.find(target)
+        run = store.find(target.text)
         return read_document(run_document(store, run), f"run {run.id}")[0]
 
 
-def _planned(
-    target: str, args: tuple[str, ...], sets: tuple[str, ...], limits: tuple[str | None, ...]
-) -> dict[str, Any]:
+def _planned(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
     from rlmem.budget import make_budget
     from rlmem.planner import Planner
     from rlmem.report.document import plan_document
-    from rlmem.trace.target import is_runnable
 
-    ram, vram, machine, python = limits
+    ram, vram, machine = limits
     budget = make_budget(ram=ram, vram=vram, machine=machine)
-    given = args if is_runnable(target) else ()
-    asked = asked_run(target, given, sets, python, gpu=bool(budget.vram_bytes), findings=False)
+    asked = asked_run(
+        target if target.is_executable else replace(target, args=()), gpu=bool(budget.vram_bytes), findings=False
+    )
     return plan_document(asked.plan_with(Planner(budget, asked.constants)).plan)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +22,7 @@ from rlmem.cli.common import (
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
+    from rlmem.core.target import Target
     from rlmem.points import PointOptions
     from rlmem.remedies.base import Wishes
     from rlmem.trace.drafts import Draft
@@ -109,22 +111,23 @@ def command(
     """
     from rlmem.report.fit import fit_document
     from rlmem.report.fit_view import render_fit
-    from rlmem.trace.target import is_runnable
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     wishes = _wishes(kept, max_slowdown, lossless=lossless)
     options = (ram, vram, machine, python)
+    asked = parse_target(target, args, sets=sets, python=python)
     job = None
-    if is_runnable(target):
-        job, fitted = _run(target, args, options, sets, timeout, cap, wishes)
+    if asked.is_executable:
+        job, fitted = _run(asked, options, timeout, cap, wishes)
     else:
         for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap"), (apply_, "--apply")):
             if given:
                 raise UsageError(f"{target}: {option}: only for targets that are run, such as train.py")
-        fitted = _described(target, options, sets, wishes)
-    if apply_ and (not target.endswith(".py") or fitted.written.kind == "python"):
+        fitted = _described(asked, options, wishes)
+    if apply_ and (asked.kind != "script" or fitted.written.kind == "python"):
         raise UsageError(f"{target}: --apply writes scripts; this one is not one that can be edited")
-    verified = _verified(target, job, fitted, options, sets, args) if verify and fitted.fit.end.steps else None
+    verified = _verified(asked, job, fitted) if verify and fitted.fit.end.steps else None
     failed = verified is not None and not verified.took_effect
     applied = None
     if apply_ and fitted.draft is not None and fitted.draft.edits:
@@ -169,15 +172,15 @@ def _wishes(kept: tuple[str, ...], max_slowdown: float | None, *, lossless: bool
 
 
 def _described(
-    target: str, options: tuple[str | None, str | None, str | None, str | None], sets: tuple[str, ...], wishes: Wishes
+    target: Target, options: tuple[str | None, str | None, str | None, str | None], wishes: Wishes
 ) -> Fitted:
     from rlmem.remedies.program import run_file
     from rlmem.remedies.search import Search
-    from rlmem.sources import load
+    from rlmem.sources import read_description
     from rlmem.trace.fitted import Fitted
 
     planner = make_planner(*options)
-    asked = load(target, sets)
+    asked = read_description(target)
     fit = Search(lambda spec: planner.plan(spec, findings=False), wishes).fit(
         asked, planner.plan(asked, findings=False)
     )
@@ -185,10 +188,8 @@ def _described(
 
 
 def _run(
-    target: str,
-    args: tuple[str, ...],
+    target: Target,
     options: tuple[str | None, str | None, str | None, str | None],
-    sets: tuple[str, ...],
     timeout: float | None,
     cap: str | None,
     wishes: Wishes,
@@ -197,17 +198,12 @@ def _run(
     from rlmem.measure.calibration import read_calibration
     from rlmem.planner import Planner
     from rlmem.report.progress import working
-    from rlmem.trace.changes import changes_from, split_values
+    from rlmem.trace.changes import prepare_run
     from rlmem.trace.fitted import Job
     from rlmem.trace.fitting import fit_target
-    from rlmem.trace.target import parse_target
 
-    ram, vram, machine, python = options
-    asked, device = changes_from(sets)
-    args, changes = split_values(
-        Path(target) if target.endswith(".py") and Path(target).is_file() else None, args, asked
-    )
-    found = parse_target(target, args, python=python)
+    ram, vram, machine, _ = options
+    found, changes, device = prepare_run(target)
     planner = Planner(make_budget(ram=ram, vram=vram, machine=machine), read_calibration(found.python))
     job = Job(
         planner=planner,
@@ -221,31 +217,30 @@ def _run(
     return job, fit_target(job, wishes)
 
 
-def _verified(
-    target: str,
-    job: Job | None,
-    fitted: Fitted,
-    options: tuple[str | None, str | None, str | None, str | None],
-    sets: tuple[str, ...],
-    args: tuple[str, ...],
-) -> Verified:
+def _verified(target: Target, job: Job | None, fitted: Fitted) -> Verified:
     from rlmem.report.progress import working
     from rlmem.trace.verifying import verify_described, verify_run
 
-    limits = _point_options(fitted, options[3], sets, job.target.args if job else args)
+    limits = _point_options(fitted, target if job is None else replace(target, args=job.target.args))
     if job is None:
         return verify_described(target, fitted, limits, working)
     return verify_run(job.target, fitted, limits, working)
 
 
-def _point_options(fitted: Fitted, python: str | None, sets: tuple[str, ...], args: tuple[str, ...]) -> PointOptions:
+def _point_options(fitted: Fitted, target: Target) -> PointOptions:
     """Measured under the budget itself, as far as this machine has it."""
     from rlmem.budget import cap_bytes
     from rlmem.points import PointOptions
 
     here, asked = cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes
     caps = [size for size in (here, asked) if size is not None]
-    return PointOptions(python=python, args=args, sets=sets, cap_bytes=min(caps, default=None), time_limit_s=VERIFY_S)
+    return PointOptions(
+        python=target.python,
+        args=target.args,
+        sets=target.sets,
+        cap_bytes=min(caps, default=None),
+        time_limit_s=VERIFY_S,
+    )
 
 
 def _applied(draft: Draft) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import shlex
 import shutil
 import sys
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ from rlmem.cli.saved import check_export, deliver, export_options
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
+    from rlmem.core.target import Target
     from rlmem.runner.sweep import Done, Measure, Running, Sweep
 
 
@@ -103,23 +105,25 @@ def command(
     from rlmem.report.sweep_view import sweep_view
     from rlmem.runner.store import open_store
     from rlmem.runner.sweep import Running, Sweep, parse_axes
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_export(output, parquet)
     remote = check_on(on, address)
+    asked = parse_target(target, args, sets=sets, python=python)
     options = PointOptions(
-        python=_interpreter(target, args, python, remote=remote),
+        python=_interpreter(asked, remote=remote),
         args=args,
         sets=sets,
         cap_bytes=None if remote and cap is None else cap_bytes(cap),  # there, what is free on each node
         time_limit_s=timeout,
     )
-    sweep = Sweep(target=target, axes=parse_axes(varied), repeat=repeat, options=options)
+    sweep = Sweep(target=asked, axes=parse_axes(varied), repeat=repeat, options=options)
     _check_axes(sweep)
     with open_store(write=True) as store, ExitStack() as stack:
         elsewhere = _elsewhere(stack, sweep, address, python) if remote else {}
         running = Running(
-            sweep, measure_function(target), store, command=("rlmem", *sys.argv[1:]), fresh=fresh, **elsewhere
+            sweep, measure_function(asked), store, command=("rlmem", *sys.argv[1:]), fresh=fresh, **elsewhere
         )
         _say_known(running)
         try:
@@ -132,7 +136,7 @@ def command(
     return 0 if all(row["status"] == "ok" for row in document["rows"]) else 1
 
 
-def measure_function(target: str) -> Measure:
+def measure_function(target: Target) -> Measure:
     """What runs a point."""
     from rlmem.runner import measuring
 
@@ -150,25 +154,28 @@ def _elsewhere(stack: ExitStack, sweep: Sweep, address: str | None, python: str 
     return {"execute": measuring(ray, sweep, named, say), "machine": facts}
 
 
-def _interpreter(target: str, args: tuple[str, ...], python: str | None, *, remote: bool = False) -> str | None:
+def _interpreter(target: Target, *, remote: bool = False) -> str | None:
     """The interpreter named, or the one a script is plainly meant for; ``None`` leaves it to the program."""
-    from rlmem.trace.rllib import is_rllib, parse_rllib
-    from rlmem.trace.target import is_runnable, parse_target
+    from rlmem.trace.rllib import find_config
+    from rlmem.trace.target import find_runnable
 
-    if is_rllib(target):
+    python = target.python
+    if target.kind == "rllib":
         if remote:
-            raise UsageError(f"{target}: an RLlib configuration starts a Ray of its own; measure it without --on ray")
-        if args:
-            raise UsageError(f"{target}: only a script takes arguments after '--'; use --set NAME=VALUE")
-        return parse_rllib(target, python)[1]
+            raise UsageError(
+                f"{target.text}: an RLlib configuration starts a Ray of its own; measure it without --on ray"
+            )
+        if target.args:
+            raise UsageError(f"{target.text}: only a script takes arguments after '--'; use --set NAME=VALUE")
+        return find_config(target)[1]
     found = None if python is None else shutil.which(os.path.expanduser(python))
     if found is None and remote:
         found = python  # it is a path on the nodes
-    if is_runnable(target):
-        plain = parse_target(target, args, python=None if remote else python).python
+    if target.is_executable:
+        plain = find_runnable(replace(target, python=None) if remote else target).python
         return found if remote and found else plain
-    if args:
-        raise UsageError(f"{target}: only a script takes arguments after '--'; use --set PATH=VALUE")
+    if target.args:
+        raise UsageError(f"{target.text}: only a script takes arguments after '--'; use --set PATH=VALUE")
     if python is not None and found is None:
         raise UsageError(f"--python {python}: no such interpreter")
     return found
@@ -177,13 +184,11 @@ def _interpreter(target: str, args: tuple[str, ...], python: str | None, *, remo
 def _check_axes(sweep: Sweep) -> None:
     """A described run must know the axes and take every value; a script's arguments are its own business."""
     from rlmem.frameworks import resolve
-    from rlmem.sources import load
-    from rlmem.trace.rllib import is_rllib
-    from rlmem.trace.target import is_runnable
+    from rlmem.sources import read_description
 
-    if is_runnable(sweep.target) or is_rllib(sweep.target):
+    if sweep.target.is_executable or sweep.target.kind == "rllib":
         return
-    spec = load(sweep.target, sweep.options.sets)
+    spec = read_description(sweep.target)
     try:
         for axis in sweep.axes:
             for value in axis.values:
@@ -206,7 +211,7 @@ def _say_known(running: Running) -> None:
 def _run(running: Running) -> None:
     from rlmem.report.progress import progress
 
-    with progress(running.left, f"measuring {running.sweep.target}") as tell, closing(running.points()) as points:
+    with progress(running.left, f"measuring {running.sweep.target.text}") as tell, closing(running.points()) as points:
         for done in points:
             if not done.is_known:
                 tell(_line(done))

@@ -26,8 +26,8 @@ from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
+    from rlmem.core.target import Target
     from rlmem.report.first_screen import Asked
-    from rlmem.trace.dryrun import DryRun
     from rlmem.trace.subjects import Subject
 
 
@@ -111,20 +111,22 @@ def command(
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import plan_view
     from rlmem.report.render import render_view
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
     groups = check_nodes(nodes, (ram, vram, machine))
+    run_target = parse_target(target, args, sets=sets, python=python)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
-        emit(_stacks(target, sets, (ram, vram, machine, python), groups, margin, wanted, output), output)
+        emit(_stacks(run_target, (ram, vram, machine, python), groups, margin, wanted, output), output)
         return 0
     budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
-    run = asked_run(target, args, sets, python, timeout, cap, gpu=gpu)
+    run = asked_run(run_target, timeout, cap, gpu=gpu)
     placement = None
     if budget is None:
         subject, placement = place_plan(run.plan_with, groups, margin, run.constants)
@@ -135,11 +137,11 @@ def command(
     if save:
         _keep(document)
     if html:
-        _write_html(subject, document, target, html, redact=redact)
+        _write_html(subject, document, run_target, html, redact=redact)
     if why:
         emit(_why(document, why, wanted, output), output)
         return code
-    asked = _asked_for(target, args, ram, vram, machine, python, sets)
+    asked = _asked_for(run_target, ram, vram, machine)
     brief = wanted == "text" and not (full or placement)
     emit(
         render_view(document, lambda found: first_screen(found, asked) if brief else plan_view(found), wanted, output),
@@ -148,25 +150,17 @@ def command(
     return code
 
 
-def _asked_for(
-    target: str,
-    args: tuple[str, ...],
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
-    python: str | None,
-    sets: tuple[str, ...],
-) -> Asked:
+def _asked_for(target: Target, ram: str | None, vram: str | None, machine: str | None) -> Asked:
     """The run as other commands are asked for it."""
     from rlmem.report.first_screen import Asked
 
-    given = (("--ram", ram), ("--vram", vram), ("--machine", machine), ("--python", python))
+    given = (("--ram", ram), ("--vram", vram), ("--machine", machine), ("--python", target.python))
     options = [word for option, value in given if value for word in (option, value)]
-    options += [word for value in sets for word in ("--set", value)]
-    return Asked(target=target, options=tuple(options), args=args, ram=ram, python=python)
+    options += [word for value in target.sets for word in ("--set", value)]
+    return Asked(target=target, options=tuple(options), ram=ram)
 
 
-def _write_html(subject: Subject, document: dict[str, Any], target: str, path: Path, *, redact: bool) -> None:
+def _write_html(subject: Subject, document: dict[str, Any], target: Target, path: Path, *, redact: bool) -> None:
     import sys
 
     from rlmem.report.full import report_document
@@ -176,8 +170,7 @@ def _write_html(subject: Subject, document: dict[str, Any], target: str, path: P
 
 
 def _stacks(
-    target: str,
-    sets: tuple[str, ...],
+    target: Target,
     machine_options: tuple[str | None, str | None, str | None, str | None],
     groups: tuple[NodeGroup, ...],
     margin: str,
@@ -186,44 +179,13 @@ def _stacks(
 ) -> str:
     from rlmem.report.render import render_view
     from rlmem.report.stacks import stacks_document, stacks_view
-    from rlmem.sources import load
-    from rlmem.trace.target import is_runnable
+    from rlmem.sources import read_description
 
-    if is_runnable(target):
-        raise UsageError(f"{target}: --stacks is for described runs, a preset or a run file")
-    spec = load(target, sets)
+    if target.is_executable:
+        raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
+    spec = read_description(target)
     planner = planner_on(spec, groups, margin, machine_options[3]) if groups else make_planner(*machine_options)
     return render_view(stacks_document(spec, planner), stacks_view, wanted, output)
-
-
-def try_out(
-    target: str,
-    args: tuple[str, ...],
-    sets: tuple[str, ...],
-    python: str | None,
-    timeout: float | None = None,
-    cap: str | None = None,
-    *,
-    gpu: bool,
-) -> DryRun:
-    """A dry run of a target; ``gpu`` says that there is one, which a learner that chooses its device itself will take."""
-    from rlmem.budget import cap_bytes
-    from rlmem.report.progress import working
-    from rlmem.trace.changes import changes_from, split_values
-    from rlmem.trace.dryrun import dry_run
-    from rlmem.trace.target import parse_target
-
-    asked, device = changes_from(sets)
-    args, changes = split_values(
-        Path(target) if target.endswith(".py") and Path(target).is_file() else None, args, asked
-    )
-    found = parse_target(target, args, python=python)
-    most = cap_bytes(cap)
-    device = device or ("cuda" if gpu else None)
-    with working(f"dry run of {found.name}") as tick:
-        return dry_run(
-            found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick, on_phase=tick.phase
-        )
 
 
 def _keep(document: dict[str, Any]) -> None:

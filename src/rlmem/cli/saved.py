@@ -85,11 +85,3 @@ def read_file(path: Path) -> Any:
         raise UsageError(f"{path}: not a document written by rlmem: nested too deep or with absurd numbers") from None
     except OSError as error:
         raise UsageError(f"{path}: cannot be read: {error.strerror or error}") from None
-
-
-def is_run(text: str) -> bool:
-    """Whether a word on the command line means a stored run: a file or preset of that name comes first."""
-    from rlmem.runner.store import looks_like_run
-    from rlmem.sources.preset import PRESETS
-
-    return looks_like_run(text) and text not in PRESETS and not Path(text).exists()

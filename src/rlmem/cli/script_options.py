@@ -15,7 +15,7 @@ def as_meant(error: click.NoSuchOption, argv: Sequence[str]) -> str | None:
         error: what click says of the first unknown option.
         argv: everything after ``rlmem``.
     """
-    from rlmem.trace.target import is_runnable
+    from rlmem.core.target import executable_kind
 
     context = error.ctx
     if context is None or not any(
@@ -38,7 +38,7 @@ def as_meant(error: click.NoSuchOption, argv: Sequence[str]) -> str | None:
         elif word.startswith("-") and word != "-":
             place = script
         place.append(word)
-    if not any(is_runnable(word) for word in own[1:]):
+    if not any(executable_kind(word) for word in own[1:]):
         return None
     return shlex.join(["rlmem", *own, "--", *script, *given])
 

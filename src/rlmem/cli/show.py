@@ -10,7 +10,7 @@ import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, output_options
-from rlmem.cli.saved import deliver, export_options, is_run, read_file
+from rlmem.cli.saved import deliver, export_options, read_file
 from rlmem.errors import UsageError
 from rlmem.units import answering_in
 
@@ -34,8 +34,9 @@ def command(
       rlmem show plan.json --format markdown
     """
     from rlmem.report.saved import read_document, run_document
+    from rlmem.sources.target import kind_of
 
-    if is_run(run_or_file):
+    if kind_of(run_or_file) == "run":
         from rlmem.runner.store import open_store
 
         with open_store() as store:

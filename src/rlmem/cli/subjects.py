@@ -10,9 +10,11 @@ from rlmem.cli.common import constants_for, find_run
 from rlmem.errors import AnalysisError, UsageError
 
 if TYPE_CHECKING:
+    from rlmem.core.target import Target
     from rlmem.model.constants import Constants
     from rlmem.planner import Planner
     from rlmem.spec import RunSpec
+    from rlmem.trace.dryrun import DryRun
     from rlmem.trace.subjects import Subject
 
 
@@ -26,23 +28,12 @@ class AskedRun:
 
 
 def asked_run(
-    target: str,
-    args: tuple[str, ...],
-    sets: tuple[str, ...],
-    python: str | None,
-    timeout: float | None = None,
-    cap: str | None = None,
-    *,
-    gpu: bool,
-    findings: bool = True,
+    target: Target, timeout: float | None = None, cap: str | None = None, *, gpu: bool, findings: bool = True
 ) -> AskedRun:
     """Read a description, or make a dry run of what can be run.
 
     Args:
         target: what ``rlmem plan`` takes.
-        args: arguments of a script.
-        sets: ``--set`` items.
-        python: the run's interpreter; found beside a script when ``None``.
         timeout: seconds a dry run may take.
         cap: memory a dry run may take.
         gpu: whether there is a GPU, which a learner that chooses its device itself will take.
@@ -51,40 +42,52 @@ def asked_run(
     Raises:
         UsageError: options of dry runs are given for a description.
     """
-    from rlmem.trace.rllib import is_rllib
     from rlmem.trace.subjects import described, tried
-    from rlmem.trace.target import is_runnable
 
-    if is_runnable(target) and not is_rllib(target):
-        from rlmem.cli.plan import try_out
+    if target.is_executable:
         from rlmem.measure.calibration import read_calibration
 
-        run = try_out(target, args, sets, python, timeout, cap, gpu=gpu)
+        run = _try_out(target, timeout, cap, gpu=gpu)
         return AskedRun(plan_with=lambda planner: tried(planner, run), constants=read_calibration(run.target.python))
-    _refuse(target, (args, "script arguments"), (timeout, "--timeout"), (cap, "--cap"))
-    spec = find_run(target, sets, python)
+    _refuse(target, (target.args, "script arguments"), (timeout, "--timeout"), (cap, "--cap"))
+    spec = find_run(target)
     return AskedRun(
-        plan_with=lambda planner: described(planner, spec, findings=findings), constants=constants_for(python)
+        plan_with=lambda planner: described(planner, spec, findings=findings), constants=constants_for(target.python)
     )
 
 
-def _refuse(target: str, *options: tuple[object, str]) -> None:
+def _try_out(target: Target, timeout: float | None, cap: str | None, *, gpu: bool) -> DryRun:
+    """A dry run of a target; ``gpu`` says that there is one, which a learner that chooses its device itself will take."""
+    from rlmem.budget import cap_bytes
+    from rlmem.report.progress import working
+    from rlmem.trace.changes import prepare_run
+    from rlmem.trace.dryrun import dry_run
+
+    found, changes, device = prepare_run(target)
+    most = cap_bytes(cap)
+    device = device or ("cuda" if gpu else None)
+    with working(f"dry run of {found.name}") as tick:
+        return dry_run(
+            found, changes=changes, cap_bytes=most, time_s=timeout, device=device, on_tick=tick, on_phase=tick.phase
+        )
+
+
+def _refuse(target: Target, *options: tuple[object, str]) -> None:
     for given, option in options:
         if given:
-            raise UsageError(f"{target}: {option} are for targets that are run, such as train.py")
+            raise UsageError(f"{target.text}: {option} are for targets that are run, such as train.py")
 
 
-def asked_spec(target: str, args: tuple[str, ...], sets: tuple[str, ...], python: str | None) -> RunSpec:
+def asked_spec(target: Target) -> RunSpec:
     """The description of a run; of a script the one that its dry run found."""
     from rlmem.plan import Budget
     from rlmem.planner import Planner
-    from rlmem.trace.target import is_runnable
 
-    if not is_runnable(target):
-        _refuse(target, (args, "script arguments"))
-        return find_run(target, sets, python)
-    asked = asked_run(target, args, sets, python, gpu=False)
-    return changeable(asked.plan_with(Planner(Budget(name="any machine"), asked.constants)), target).asked
+    if not target.is_executable:
+        _refuse(target, (target.args, "script arguments"))
+        return find_run(target)
+    asked = asked_run(target, gpu=False)
+    return changeable(asked.plan_with(Planner(Budget(name="any machine"), asked.constants)), target.text).asked
 
 
 def changeable(subject: Subject, target: str) -> Subject:

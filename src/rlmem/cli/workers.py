@@ -21,6 +21,7 @@ from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
+    from rlmem.core.target import Target
     from rlmem.trace.subjects import Subject
 
 
@@ -84,10 +85,11 @@ def command(
     """
     from rlmem.report.placement_view import placement_view
     from rlmem.report.render import render_view
+    from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     groups = _groups(nodes, (ram, vram, machine), address, live=live)
-    subject = _subject(target, args, sets, python, groups)
+    subject = _subject(parse_target(target, args, sets=sets, python=python), groups)
     document = placement_of(subject, groups, margin, on_ray=live or nodes is not None, shard=shard)
     emit(render_view(document, placement_view, wanted, output), output)
     return 0 if document["trials"] else 1
@@ -125,12 +127,10 @@ def _here(ram: str | None, vram: str | None, machine: str | None) -> tuple[NodeG
     return one_node(budget.name, budget.ram_bytes, vram_bytes=found_vram, cpus=cpus, unified=budget.unified)
 
 
-def _subject(
-    target: str, args: tuple[str, ...], sets: tuple[str, ...], python: str | None, groups: tuple[NodeGroup, ...]
-) -> Subject:
+def _subject(target: Target, groups: tuple[NodeGroup, ...]) -> Subject:
     """The run, planned without a limit: the nodes are one."""
     from rlmem.plan import Budget
     from rlmem.planner import Planner
 
-    asked = asked_run(target, args, sets, python, gpu=has_gpu(groups), findings=False)
+    asked = asked_run(target, gpu=has_gpu(groups), findings=False)
     return asked.plan_with(Planner(Budget(name="nodes"), asked.constants))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
+from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import PHASES, Ledger, Peak
 from rlmem.measure.calibration import read_calibration
@@ -11,7 +13,7 @@ from rlmem.points import Point, PointOptions, PointProcess, PredictedPeak, Value
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome
-from rlmem.sources import load
+from rlmem.sources import read_description
 from rlmem.spec import RunSpec
 from rlmem.units import format_size
 
@@ -21,9 +23,9 @@ REFUSED = ("MemoryError", "can't allocate memory", "Unable to allocate", "CUDA o
 _RELEASES = {"sb3": "stable_baselines3", "elegantrl": "elegantrl"}
 
 
-def measure_point(target: str, values: Values, options: PointOptions) -> Point:
+def measure_point(target: Target, values: Values, options: PointOptions) -> Point:
     """A described run (preset or run file) with some values changed, run for real; every end of it is a point."""
-    return measure_spec(load(target, options.sets), values, options)
+    return measure_spec(read_description(replace(target, sets=options.sets)), values, options)
 
 
 def measure_spec(spec: RunSpec, values: Values, options: PointOptions) -> Point:

@@ -21,9 +21,10 @@ from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.ray.connecting import need_ray
-from rlmem.sources import load
+from rlmem.sources import read_description
+from rlmem.sources.target import parse_target
 from rlmem.spec import RunSpec
-from rlmem.trace.rllib import describe_config, is_rllib
+from rlmem.trace.rllib import describe_config
 from rlmem.trials import check_margin
 from rlmem.units import format_size
 
@@ -157,7 +158,8 @@ def _workload(wanted: Wanted) -> tuple[Workload, int | None]:
         return workload_of(wanted), wanted.budget.vram_bytes
     if isinstance(wanted, (str, PathLike)):
         wanted = fspath(wanted)
-        wanted = describe_config(wanted, None, ())[0] if is_rllib(wanted) else load(wanted)
+        target = parse_target(wanted)
+        wanted = describe_config(target)[0] if target.kind == "rllib" else read_description(target)
     if not isinstance(wanted, RunSpec):
         raise UsageError(f"a plan, a RunSpec or a target such as 'pidog-sac', please, not {type(wanted).__name__}")
     return workload_of(Planner(Budget(name="any"), read_calibration()).plan(wanted, findings=False)), None

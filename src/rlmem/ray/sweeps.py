@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlmem.budget import CAP_SHARE, free_here
+from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
@@ -18,10 +19,9 @@ from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
-from rlmem.sources import load
+from rlmem.sources import read_description
 from rlmem.spec import RunSpec
 from rlmem.trace.changes import changes_from
-from rlmem.trace.target import is_runnable
 from rlmem.units import MIB
 
 if TYPE_CHECKING:
@@ -107,12 +107,12 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
         return Step(work=work, need=need, predicted=predicted)
 
     def steps(jobs: Sequence[Job]) -> Iterator[tuple[Job, Step]]:
-        if is_runnable(sweep.target):
+        if sweep.target.is_executable:
             place, has_gpu = Place.of(sweep.target), any(node.gpus >= 1 for node in alive(ray.nodes()))
             for job in jobs:
                 yield job, traced(sweep.target, job.values, options, place, has_gpu=has_gpu)
         else:
-            spec = portable(load(sweep.target, options.sets))
+            spec = portable(read_description(replace(sweep.target, sets=options.sets)))
             yield from ((job, described(job, spec)) for job in jobs)
 
     def execute(jobs: Sequence[Job]) -> Generator[tuple[Job, Point], None, None]:
@@ -126,7 +126,7 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
     return execute
 
 
-def traced(target: str, values: Values, options: PointOptions, place: Place, *, has_gpu: bool) -> Step:
+def traced(target: Target, values: Values, options: PointOptions, place: Place, *, has_gpu: bool) -> Step:
     """A dry run, and then what it foresees; ``has_gpu`` says whether a node of the cluster has a GPU.
 
     The dry run needs none: of SB3's models it tells what they would choose where there is one. A loop of its own that loads torch

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import cap_bytes
+from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
@@ -25,8 +26,8 @@ from rlmem.planner import Planner
 from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import dry_run
 from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.rllib import PREFIX, describe_config
-from rlmem.trace.target import Target
+from rlmem.trace.rllib import describe_config
+from rlmem.trace.target import RunnableTarget
 
 #: Of a trial that nobody has another name for.
 NAME = "the trial"
@@ -132,10 +133,9 @@ def _settings(algorithm: Any, config: Any) -> tuple[Any, dict[str, Any]]:
 
 def _tried(data: bytes) -> Plan:
     with _laid_out(data, _TRY) as script:
-        target = Target(
+        target = RunnableTarget(
             kind="script",
             text=str(script),
-            args=(),
             python=sys.executable,
             python_source="the experiment's own",
             folder=Path.cwd(),
@@ -146,11 +146,11 @@ def _tried(data: bytes) -> Plan:
 
 def _described(data: bytes) -> RunSpec:
     with _laid_out(data, _CONFIG) as script:
-        target = f"{PREFIX}{script}:config"
+        target = Target(kind="rllib", text=f"{RLLIB}{script}:config", python=sys.executable)
         try:
-            found = describe_config(target, sys.executable)[0]
+            found = describe_config(target)[0]
         except AnalysisError as error:
-            raise AnalysisError(str(error).removeprefix(f"{target}: ")) from None
+            raise AnalysisError(str(error).removeprefix(f"{target.text}: ")) from None
         return found.having({"name": NAME}, "a trial of Tune")
 
 

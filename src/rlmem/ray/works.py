@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlmem.budget import cap_bytes
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError
 from rlmem.points import Point, PointOptions, Values
 from rlmem.spec import RunSpec
@@ -29,9 +30,9 @@ class Place:
     digest: str | None = None
 
     @classmethod
-    def of(cls, target: str) -> Place:
+    def of(cls, target: Target) -> Place:
         """The place of something to run from here."""
-        path = Path(target)
+        path = Path(target.text)
         if not path.is_file():
             return cls(folder=os.getcwd())
         return cls(folder=os.getcwd(), file=str(path.absolute()), digest=_digest(path))
@@ -71,7 +72,7 @@ def _capped(options: PointOptions) -> PointOptions:
 class DryRunWork:
     """What a point of something to run will need."""
 
-    target: str
+    target: Target
     values: Values
     options: PointOptions
     place: Place
@@ -88,7 +89,7 @@ class DryRunWork:
 class TracedWork:
     """A point of something to run, beside what its dry run said."""
 
-    target: str
+    target: Target
     values: Values
     options: PointOptions
     place: Place

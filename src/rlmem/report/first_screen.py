@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.ledger import NOT_COUNTED
 from rlmem.report.plan import DOES_NOT_FIT, finding_item, gain, limit_note, title_of, verdict_lines, worst_first
 from rlmem.report.view import Column, Item, Section, Table, View
@@ -37,22 +38,20 @@ _KINDS = {
 class Asked:
     """What was asked of ``rlmem plan``, so that other commands can be named for the same run."""
 
-    target: str
+    target: Target
     #: Options that other commands take too, such as ``("--ram", "16GB")``.
     options: tuple[str, ...] = ()
-    args: tuple[str, ...] = ()
     ram: str | None = None
-    python: str | None = None
 
     def command(self, name: str, *more: str) -> str:
         """``rlmem NAME`` for the same run."""
-        after = ("--", *self.args) if self.args else ()
-        return shlex.join(("rlmem", name, self.target, *self.options, *more, *after))
+        after = ("--", *self.target.args) if self.target.args else ()
+        return shlex.join(("rlmem", name, self.target.text, *self.options, *more, *after))
 
     @property
     def is_script(self) -> bool:
         """A script of the user's, which ``rlmem run`` can start."""
-        return self.target.endswith(".py") and ":" not in self.target
+        return self.target.kind == "script"
 
 
 def first_screen(document: Mapping[str, Any], asked: Asked) -> View:
@@ -135,10 +134,10 @@ def _helping(document: Mapping[str, Any], asked: Asked) -> Iterator[tuple[str, s
         case "does-not-fit" | "tight":
             yield "make it fit", asked.command("fit")
         case "grows" if asked.is_script and any(each.get("line") for each in document["findings"]):
-            yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target))
+            yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target.text))
         case "unknown":
             yield "measure it", asked.command("measure")
         case _ if asked.is_script:
             limit = ("--max-ram", asked.ram) if asked.ram else ()
-            program = (asked.python or "python", asked.target, *asked.args)
+            program = (asked.target.python or "python", asked.target.text, *asked.target.args)
             yield "run it, guarded", shlex.join(("rlmem", "run", *limit, "--", *program))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.fields import find_field, plain_value
 from rlmem.plan import Budget, sentence
@@ -22,24 +24,23 @@ from rlmem.report.view import View
 from rlmem.rules.knobs import main_knob
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now
-from rlmem.sources import load
+from rlmem.sources import read_description
 from rlmem.sources.config import flatten
 from rlmem.spec import RunSpec
 from rlmem.trace.subjects import Subject, described
-from rlmem.trace.target import is_runnable
 
 REPORT_SCHEMA = "rlmem.report/1"
 
 
 def report_document(
-    subject: Subject, *, target: str, command: Sequence[str], plan: dict[str, Any] | None = None
+    subject: Subject, *, target: Target, command: Sequence[str], plan: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """The plan, and beside it growth, measurements, capacity, remedies, the environment and how to make it again.
 
     ``plan`` is the plan's document, where it has more in it: a placement.
     """
     plan = plan or plan_document(subject.plan)
-    measured = newest_measurement(target)
+    measured = newest_measurement(target.text)
     return {
         "schema": REPORT_SCHEMA,
         "written": utc_now(),
@@ -77,12 +78,12 @@ def newest_measurement(target: str) -> dict[str, Any] | None:
         return None
 
 
-def other_settings(measured: Mapping[str, Any], target: str, asked: RunSpec) -> list[str]:
+def other_settings(measured: Mapping[str, Any], target: Target, asked: RunSpec) -> list[str]:
     """Settings in which what was measured is another run than the one asked for, beside those that were varied."""
-    if is_runnable(target):
+    if target.is_executable:
         return []
     try:
-        theirs = flatten(load(target, measured["options"].get("sets") or ()).to_dict())
+        theirs = flatten(read_description(replace(target, sets=tuple(measured["options"].get("sets") or ()))).to_dict())
     except RlmemError:  # the run file has gone
         return []
     ours = flatten(asked.to_dict())

@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from rlmem.core.target import Target
     from rlmem.runner.sweep import Measure
 
 
-def measure_function(target: str) -> Measure:
+def measure_function(target: Target) -> Measure:
     """What runs a point: the target itself for a script, factory or zoo entry, a program of ours for a described run."""
-    from rlmem.trace.rllib import is_rllib
-    from rlmem.trace.target import is_runnable
-
-    if is_rllib(target):
+    if target.kind == "rllib":
         from rlmem.trace.rllib_points import measure_point as measure_rllib
 
         return measure_rllib
-    if is_runnable(target):
+    if target.is_executable:
         from rlmem.trace.points import measure_point as measure_traced
 
         return measure_traced

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -19,6 +18,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
 from rlmem.documents.contract import plain_part, read_part
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.points import Point, axes_text
@@ -28,9 +28,6 @@ KINDS = ("measure", "plan", "bench", "run")
 FILE_NAME = "runs.db"
 #: How long to wait for another rlmem that is writing; each of its writes takes milliseconds.
 BUSY_SECONDS = 30.0
-#: As git: shorter prefixes match too much by chance.
-SHORTEST_PREFIX = 4
-_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_PREFIX},32}}")
 
 #: Step N brings a file of version N to version N + 1; a step is never changed once released.
 MIGRATIONS: tuple[tuple[str, ...], ...] = (
@@ -82,11 +79,6 @@ def data_folder() -> Path:
         return (Path(base) if base else Path.home() / ".local" / "share") / "rlmem"
     except RuntimeError:
         raise AnalysisError("no home folder to keep results in; set RLMEM_DATA_DIR") from None
-
-
-def looks_like_run(text: str) -> bool:
-    """Whether a word could be a run's id, or the start of one."""
-    return _ID.fullmatch(text) is not None
 
 
 def utc_now() -> str:
@@ -285,7 +277,7 @@ class Store:
         """The run whose id starts so."""
         if not looks_like_run(prefix):
             raise UsageError(
-                f"{prefix!r} is not a run: give {SHORTEST_PREFIX} or more of the letters 'rlmem runs' shows"
+                f"{prefix!r} is not a run: give {SHORTEST_RUN_ID} or more of the letters 'rlmem runs' shows"
             )
         query = f"SELECT {_COLUMNS} FROM runs WHERE id GLOB ? ORDER BY started DESC, rowid DESC"
         with _explained(self.path):

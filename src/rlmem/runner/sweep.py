@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlmem.core.target import RLLIB, Target
 from rlmem.errors import RlmemError, UsageError
 from rlmem.points import Point, PointOptions, Values, axes_text
 from rlmem.runner.store import Run, Store
@@ -29,7 +30,7 @@ SAME_CAP = 1.05
 class Measure(Protocol):
     """Runs one point in a fresh process; ``rlmem.trace.points`` and ``rlmem.programs.points`` have one each."""
 
-    def __call__(self, target: str, values: Values, options: PointOptions, /) -> Point:
+    def __call__(self, target: Target, values: Values, options: PointOptions, /) -> Point:
         """The point, however the process ended."""
 
 
@@ -74,7 +75,7 @@ class Done:
 class Sweep:
     """What is to be measured, and how."""
 
-    target: str
+    target: Target
     axes: tuple[Axis, ...] = ()
     repeat: int = 1
     options: PointOptions = field(default_factory=PointOptions)
@@ -94,7 +95,7 @@ class Sweep:
     def header(self) -> dict[str, Any]:
         """What the sweep asked for, as plain data."""
         return {
-            "target": self.target,
+            "target": self.target.text,
             "axes": [{"name": axis.name, "values": list(axis.values)} for axis in self.axes],
             "repeat": self.repeat,
             "options": {
@@ -117,7 +118,7 @@ class Sweep:
         options = self.options
         parts = {
             "rlmem": __version__,
-            "target": _identity(self.target),
+            "target": _identity(self.target.text),
             "axes": sorted(axis.name for axis in self.axes),
             "python": os.path.abspath(options.python or sys.executable),
             "args": options.args,
@@ -129,7 +130,7 @@ class Sweep:
 
 def _identity(target: str) -> list[str]:
     """A target and what is in its file, where it has one: a script, a run file, ``make.py:factory``, ``rllib:config.py:name``."""
-    place, _, name = target.removeprefix("rllib:").rpartition(":")
+    place, _, name = target.removeprefix(RLLIB).rpartition(":")
     for text, rest in ((target, ""), (place, name)):
         try:
             path = Path(text)
@@ -284,7 +285,7 @@ class Running:
                 return run
         return self._store.begin(
             "measure",
-            self.sweep.target,
+            self.sweep.target.text,
             command=command,
             sweep=self.sweep.key,
             document=self._header,

@@ -134,7 +134,7 @@ def _fit(desk: Desk, state: State) -> dict[str, Any]:
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.judge(state)
-    return report_document(planned.subject, target=planned.state.target, command=as_command(planned.state))
+    return report_document(planned.subject, target=planned.state.run, command=as_command(planned.state))
 
 
 def _processes(made: APIRouter, desk: Desk) -> None:

@@ -122,7 +122,7 @@ def _fit(desk: Desk, state: State) -> str:
 def _report(desk: Desk, state: State) -> str:
     planned = desk.planning.judge(state)
     command = as_command(planned.state)
-    return render_html(report_document(planned.subject, target=planned.state.target, command=command))
+    return render_html(report_document(planned.subject, target=planned.state.run, command=command))
 
 
 def _checked(desk: Desk, text: str) -> Response:

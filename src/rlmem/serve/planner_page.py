@@ -94,7 +94,7 @@ def sources(state: State, zoo: Sequence[str]) -> Element:
                 "name": "of",
                 "list": "zoo-entries",
                 "placeholder": "zoo:ppo/CartPole-v1",
-                "value": state.target if state.target.startswith("zoo:") else "",
+                "value": state.target if state.is_zoo else "",
                 "pattern": "zoo:.+/.+",
                 "required": True,
                 "autocomplete": "off",
@@ -109,7 +109,7 @@ def sources(state: State, zoo: Sequence[str]) -> Element:
         {"class": "sources", "aria-label": "The run"},
         preset,
         parts.unfold("Paste or upload your own", text, is_open=bool(state.config)),
-        parts.unfold("Pick an RL Zoo entry", entry, is_open=state.target.startswith("zoo:") and not state.config),
+        parts.unfold("Pick an RL Zoo entry", entry, is_open=state.is_zoo),
     )
 
 

@@ -29,7 +29,6 @@ from rlmem.sources.preset import PRESETS, read_preset
 from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.subjects import Subject, described, tried
-from rlmem.trace.target import ZOO
 
 #: Plans and fits that are kept: a few pages and the way back.
 MOST_KEPT = 24
@@ -127,7 +126,7 @@ class Planning:
 
     def _plan(self, state: State, budget: Budget, *, findings: bool) -> Planned:
         planner = PatientPlanner(budget, read_calibration(), self.turns)
-        if state.target.startswith(ZOO) and not state.config:
+        if state.is_zoo:
             return self._traced(state, planner, findings=findings)
         source = self._source(state)
         own = resolve(source)
@@ -213,7 +212,7 @@ def as_python(state: State) -> str:
     limits = ", ".join(
         f"{name}={getattr(state, name)!r}" for name in ("ram", "vram", "machine") if getattr(state, name)
     )
-    if state.target.startswith(ZOO) and not state.config:  # it is planned by running a little of it
+    if state.is_zoo:
         return (
             "import json, subprocess\n\n"
             f"plan = json.loads(subprocess.run({[*as_command(state), '--json']!r}, stdout=subprocess.PIPE).stdout)\n"
@@ -239,7 +238,7 @@ def as_yaml(planned: Planned) -> str:
         )
     else:
         spec, head = planned.subject.asked, ["schema: rlmem.run/1"]
-        if state.target.startswith(ZOO) and not state.config:
+        if state.is_zoo:
             head.insert(0, "# the closed form of this entry, without what its dry run saw beyond it")
     body = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in spec.to_dict().items()]
     return "\n".join([*head, *body]) + "\n"

@@ -13,9 +13,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from rlmem.core.target import Target, executable_kind
 from rlmem.errors import UsageError
 from rlmem.fields import BY_PATH, find_field, plain_value
 from rlmem.sources.overrides import parse_set
+from rlmem.sources.target import parse_target
 from rlmem.spaces import describe_space
 
 #: Text of a description that is sent to us; a description is a page.
@@ -46,6 +48,16 @@ class State:
         pairs = [("config", packed(self.config))] if self.config else [("of", self.target)]
         pairs += [(name, value) for name in _OWN[2:] if (value := getattr(self, name))]
         return urlencode([*pairs, *self.sets.items()], safe=":,/")
+
+    @property
+    def run(self) -> Target:
+        """The run that is named, for pages without a description of their own."""
+        return parse_target(self.target)
+
+    @property
+    def is_zoo(self) -> bool:
+        """Whether it is about an RL Zoo entry, which is planned by running a little of it."""
+        return not self.config and executable_kind(self.target) == "zoo"
 
     def having(self, changes: Mapping[str, str]) -> State:
         """The same with further changes of fields."""

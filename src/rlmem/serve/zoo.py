@@ -10,12 +10,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlmem.budget import cap_bytes
+from rlmem.core.target import ZOO, Target, executable_kind
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.runner.child import run_child
 from rlmem.serve.planning import Planning
 from rlmem.sources.config import parse_yaml, read_text
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import TIME_S, dry_run
-from rlmem.trace.target import ZOO, parse_target
+from rlmem.trace.target import find_runnable
 
 _FIND = "import importlib.util as u; s = u.find_spec('rl_zoo3'); print(s.submodule_search_locations[0] if s else '')"
 _ALL = "default"
@@ -72,15 +74,16 @@ class Trying:
 
     def start(self, target: str) -> Job:
         """Try an entry, unless that is being done or has been."""
-        if not target.startswith(ZOO):
+        if executable_kind(target) != "zoo":
             raise UsageError(f"{target[:80]!r} is not an RL Zoo entry (zoo:ALGO/ENV)")
-        parse_target(target, python=self.python or sys.executable)  # an error that can be told at once
+        entry = parse_target(target, python=self.python or sys.executable)
+        find_runnable(entry)  # an error that can be told at once
         with self._lock:
             job = self.jobs.get(target)
             if job is not None and job.state != "failed":
                 return job
             job = self.jobs[target] = Job(target=target)
-            thread = threading.Thread(target=self._run, args=(job,), name="rlmem-dry-run", daemon=True)
+            thread = threading.Thread(target=self._run, args=(job, entry), name="rlmem-dry-run", daemon=True)
             self._threads.append(thread)
         thread.start()
         return job
@@ -95,10 +98,10 @@ class Trying:
         if self._ending.is_set():
             raise AnalysisError("the server was stopped")
 
-    def _run(self, job: Job) -> None:
+    def _run(self, job: Job, entry: Target) -> None:
         with self._work:
             try:
-                found = parse_target(job.target, python=self.python or sys.executable)
+                found = find_runnable(entry)
                 self._tick(None)
                 run = dry_run(found, cap_bytes=cap_bytes(None), time_s=TIME_S, on_tick=self._tick)
                 if run.stop is not None and run.met is None:

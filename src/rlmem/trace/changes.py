@@ -4,12 +4,34 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.errors import UsageError
 from rlmem.fields import BY_PATH, read_value
 from rlmem.sources.overrides import parse_set
+from rlmem.trace.target import RunnableTarget, find_runnable
+
+
+def prepare_run(
+    target: Target, values: Mapping[str, int | str] | None = None
+) -> tuple[RunnableTarget, dict[str, Any], str | None]:
+    """Return what to run, with which changes of its model, and for which device.
+
+    Args:
+        target: a script, a factory or an RL Zoo entry.
+        values: further changes, after those of ``--set``.
+
+    Raises:
+        UsageError: a change is not one, or the target cannot be run.
+    """
+    changes, device = changes_from(target.sets)
+    changes |= {name: checked(name, value) for name, value in (values or {}).items()}
+    script = Path(target.text) if target.kind == "script" and Path(target.text).is_file() else None
+    args, changes = split_values(script, target.args, changes)
+    return find_runnable(replace(target, args=args)), changes, device
 
 
 def changes_from(sets: Sequence[str]) -> tuple[dict[str, Any], str | None]:

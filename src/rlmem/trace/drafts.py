@@ -14,7 +14,7 @@ from rlmem.edits import Edit, apply, diff
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text
 from rlmem.scripts import parse_script
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class Draft:
         }
 
 
-def shown(draft: Draft, target: Target) -> str:
+def shown(draft: Draft, target: RunnableTarget) -> str:
     """One diff of all files, with paths from the folder the run starts in; an edit that breaks a script is not shown."""
     here, parts = target.folder.resolve(), list[str]()
     for path, (text, after) in draft.files().items():
@@ -52,7 +52,7 @@ def shown(draft: Draft, target: Target) -> str:
 
 
 @contextmanager
-def tried(draft: Draft, target: Target) -> Iterator[Target]:
+def tried(draft: Draft, target: RunnableTarget) -> Iterator[RunnableTarget]:
     """The target with the changes, to be run."""
     files = draft.files()
     target = target if draft.args is None else replace(target, args=draft.args)
@@ -69,7 +69,7 @@ def tried(draft: Draft, target: Target) -> Iterator[Target]:
 
 
 @contextmanager
-def edited_copy(target: Target, text: Text, after: str) -> Iterator[Target]:
+def edited_copy(target: RunnableTarget, text: Text, after: str) -> Iterator[RunnableTarget]:
     """A target that runs an edited copy of its script: beside it, so that what it imports and reads is found."""
     folder = Path(target.text).resolve().parent
     try:
@@ -85,7 +85,9 @@ def edited_copy(target: Target, text: Text, after: str) -> Iterator[Target]:
 
 
 @contextmanager
-def _linked_folder(target: Target, script: Path, files: Mapping[Path, tuple[Text, str]]) -> Iterator[Target]:
+def _linked_folder(
+    target: RunnableTarget, script: Path, files: Mapping[Path, tuple[Text, str]]
+) -> Iterator[RunnableTarget]:
     """A target that runs in a folder of links to its own, where the script and the edited files are copies.
 
     A module or a YAML file is found through the script's folder or the one it starts in, so that both are this one.

@@ -18,7 +18,7 @@ from rlmem.runner.child import Outcome, run_child
 from rlmem.trace.length import is_whole_run
 from rlmem.trace.notes import merge_notes
 from rlmem.trace.sizing import size_sample
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 from rlmem.trace.undo import undo
 from rlmem.units import MIB
 
@@ -45,7 +45,7 @@ _QUIET = {
 class DryRun:
     """What a target did: the agent's facts (as far as it got) and how the child ended."""
 
-    target: Target
+    target: RunnableTarget
     facts: Mapping[str, Any]
     outcome: Outcome
 
@@ -63,7 +63,7 @@ class DryRun:
 
 
 def dry_run(
-    target: Target,
+    target: RunnableTarget,
     *,
     mode: str = "trace",
     changes: Mapping[str, Any] | None = None,
@@ -144,7 +144,7 @@ def _telling(
     return tick
 
 
-def _facts(folder: Path, outcome: Outcome, target: Target) -> dict[str, Any]:
+def _facts(folder: Path, outcome: Outcome, target: RunnableTarget) -> dict[str, Any]:
     whole, so_far = folder / "result.json", folder / "result.json.so-far"
     try:
         if whole.exists():
@@ -158,7 +158,7 @@ def _facts(folder: Path, outcome: Outcome, target: Target) -> dict[str, Any]:
     return {**empty, **early, "met": None, "stop": stop}
 
 
-def _ended(outcome: Outcome, target: Target) -> str:
+def _ended(outcome: Outcome, target: RunnableTarget) -> str:
     """Why there is no result at all."""
     if outcome.status == "ok":
         return "the process ended itself (os._exit, or replaced by another program) before anything could be learned"

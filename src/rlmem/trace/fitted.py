@@ -14,7 +14,7 @@ from rlmem.remedies.program import Written
 from rlmem.runner.child import run_child
 from rlmem.trace.drafts import Draft, shown
 from rlmem.trace.dryrun import DryRun, dry_run
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 #: Where a script that cannot start as it is begins: with this part of its count.
 START_SHARE = 16
@@ -27,7 +27,7 @@ class Job:
     """How a target is run: under which cap, for how long, with which changes of its model."""
 
     planner: Planner
-    target: Target
+    target: RunnableTarget
     changes: Mapping[str, Any]
     device: str | None = None
     cap_bytes: int | None = None
@@ -35,7 +35,7 @@ class Job:
     #: Says what is going on, while it is.
     working: Callable[[str], Any] | None = None
 
-    def run(self, target: Target, what: str, changes: Mapping[str, Any] | None = None) -> DryRun:
+    def run(self, target: RunnableTarget, what: str, changes: Mapping[str, Any] | None = None) -> DryRun:
         """One dry run, with further changes of its model."""
         with _told(self.working, what) as tick:
             return dry_run(
@@ -70,14 +70,14 @@ class Fitted:
     args: tuple[str, ...] | None = None
 
 
-def as_diff(fit: Fit, target: Target, draft: Draft, by_hand: tuple[str, ...]) -> Fitted:
+def as_diff(fit: Fit, target: RunnableTarget, draft: Draft, by_hand: tuple[str, ...]) -> Fitted:
     """An answer whose steps are edits of a script, of files it reads, and of its arguments."""
     text = shown(draft, target)
     written = Written(kind="diff" if text else "nothing", text=text, by_hand=by_hand)
     return Fitted(fit=fit, written=written, draft=draft if text or draft.args else None, args=draft.args)
 
 
-def lacking(target: Target, *modules: str) -> tuple[str, ...]:
+def lacking(target: RunnableTarget, *modules: str) -> tuple[str, ...]:
     """What the target's interpreter has to get before the edited script runs there."""
     check = f"import importlib.util as u, sys; sys.exit(not all(u.find_spec(n) for n in {modules!r}))"
     if run_child([target.python, "-c", check], cwd=target.folder, env=dict(os.environ), time_limit_s=30).status == "ok":

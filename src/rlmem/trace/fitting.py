@@ -18,7 +18,7 @@ from rlmem.trace.dryrun import DryRun
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
 from rlmem.trace.loops import Loop
 from rlmem.trace.plan import Traced, traced
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 
 def fit_target(job: Job, wishes: Wishes) -> Fitted:
@@ -73,7 +73,7 @@ def _with(written: Written, more: tuple[str, ...]) -> Written:
     return replace(written, by_hand=(*written.by_hand, *more))
 
 
-def _needed(target: Target, state: State) -> tuple[str, ...]:
+def _needed(target: RunnableTarget, state: State) -> tuple[str, ...]:
     """What the target's interpreter lacks for a compact buffer."""
     if "storage" not in state.changes:
         return ()
@@ -111,7 +111,7 @@ def _unedited(found: Traced) -> Fitted:
     return Fitted(fit=Fit(start=state, end=state, status=status), written=Written(kind="nothing"))
 
 
-def _script(target: Target) -> tuple[Text | None, Script | None]:
+def _script(target: RunnableTarget) -> tuple[Text | None, Script | None]:
     """The text of a script and what it says; no script where it cannot be read as one (the dry run will say why)."""
     if target.kind != "script":
         return None, None

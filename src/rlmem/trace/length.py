@@ -5,10 +5,10 @@ from __future__ import annotations
 from rlmem.errors import RlmemError
 from rlmem.rules.lengths import learns_once
 from rlmem.scripts import read_script
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 
-def is_whole_run(target: Target) -> bool:
+def is_whole_run(target: RunnableTarget) -> bool:
     """Whether the first ``learn()`` is the only one, as far as the text of a script tells."""
     if target.kind != "script":
         return target.kind == "zoo"  # rl_zoo3 learns once; whoever calls a factory learns as long as they like

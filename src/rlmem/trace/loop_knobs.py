@@ -13,7 +13,7 @@ from rlmem.remedies.script import LOOP_NAMES, LoopKnob, loop_knob
 from rlmem.scripts import Script
 from rlmem.scripts.counts import Count, Counts
 from rlmem.scripts.settings_files import SUFFIXES
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 #: Counts of a loop that are turned, in this order, where milder steps are not enough.
 LOOP_KNOBS = ("buffer_size", "n_steps", "n_envs")
@@ -38,7 +38,7 @@ class Knob:
     nbytes: int = 0
 
 
-def knobs_of(script: Script, target: Target, facts: Mapping[str, Any], *, skipped: set[str]) -> Iterator[Knob]:
+def knobs_of(script: Script, target: RunnableTarget, facts: Mapping[str, Any], *, skipped: set[str]) -> Iterator[Knob]:
     """Counts by the bytes they decide, the most first; then those that only their names tell."""
     scripts = script.project.all_of(script) if script.project else (script,)
     counts = Counts(scripts, tuple(_settings(target)), target.args)
@@ -71,7 +71,7 @@ def _followed(counts: Counts, facts: Mapping[str, Any]) -> Iterator[tuple[Count,
             yield from ((count, nbytes) for count in counts.of_capacity(row["capacity"]))
 
 
-def _settings(target: Target) -> Iterator[tuple[Path, str]]:
+def _settings(target: RunnableTarget) -> Iterator[tuple[Path, str]]:
     """Files of settings that the run may read: named on its command line, beside the script, or one folder below."""
     folder = Path(target.text).resolve().parent
     named = (target.folder / item.partition("=")[2 if "=" in item else 0] for item in target.args)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import make_budget
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
 from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
@@ -15,16 +16,16 @@ from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
 from rlmem.points import Point, PointOptions, PredictedPeak
 from rlmem.programs.points import process_parts
-from rlmem.trace.changes import changes_from, checked, option_names, split_values
+from rlmem.trace.changes import option_names, prepare_run
 from rlmem.trace.describe import wants_gpu
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.ledger import TracedLedger
 from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.target import Target, parse_target
+from rlmem.trace.target import RunnableTarget
 from rlmem.units import format_size
 
 
-def measure_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Point:
+def measure_point(target: Target, values: Mapping[str, int | str], options: PointOptions) -> Point:
     """Plan the point with a dry run, then measure it."""
     foreseen = plan_point(target, values, options)
     if foreseen.refused:
@@ -48,7 +49,7 @@ class Foreseen:
     uses_gpu: bool | None = None
 
 
-def plan_point(target: str, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
+def plan_point(target: Target, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
     """What a dry run says of a point."""
     found, changes, device = _resolved(target, values, options)
     planner = Planner(make_budget(), read_calibration(found.python))
@@ -57,7 +58,9 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
         run = dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes)
         gpu = uses_gpu(run.facts)
         if run.stop and run.stop.get("kind") == "unheeded":
-            return Foreseen(why=f"{target}: {run.stop['message']}{_meant(target, values)}", uses_gpu=gpu, refused=True)
+            return Foreseen(
+                why=f"{target.text}: {run.stop['message']}{_meant(target, values)}", uses_gpu=gpu, refused=True
+            )
         plan = plan_dry_run(planner, run)
     except UsageError as error:
         return Foreseen(why=str(error), uses_gpu=gpu, refused=True)
@@ -77,10 +80,10 @@ def plan_point(target: str, values: Mapping[str, int | str], options: PointOptio
     )
 
 
-def _meant(target: str, values: Mapping[str, int | str]) -> str:
+def _meant(target: Target, values: Mapping[str, int | str]) -> str:
     """The nearest name that the script or a model takes, for those that nothing took."""
     settings = (path for path, row in BY_PATH.items() if row.kind == "count" and "." not in path)
-    known = (*option_names(Path(target)), *settings)
+    known = (*option_names(Path(target.text)), *settings)
     return "".join(did_you_mean(name, known) for name in values if name not in known)
 
 
@@ -97,13 +100,15 @@ def uses_gpu(facts: Mapping[str, Any]) -> bool | None:
     return None if stopped or "torch" in facts.get("versions", {}) else False
 
 
-def measure_planned(target: str, values: Mapping[str, int | str], options: PointOptions, foreseen: Foreseen) -> Point:
+def measure_planned(
+    target: Target, values: Mapping[str, int | str], options: PointOptions, foreseen: Foreseen
+) -> Point:
     """Measure a point beside the plan it has."""
     found, changes, device = _resolved(target, values, options)
     return _point(values, _measured(found, changes, device, options), foreseen, options)
 
 
-def measure_alone(target: str, options: PointOptions, folder: Path | None = None) -> Point:
+def measure_alone(target: Target, options: PointOptions, folder: Path | None = None) -> Point:
     """Measure the target as it is, without a plan beside it; it starts in the folder, or in this one."""
     found, changes, device = _resolved(target, {}, options)
     found = found if folder is None else replace(found, folder=folder)
@@ -111,17 +116,13 @@ def measure_alone(target: str, options: PointOptions, folder: Path | None = None
 
 
 def _resolved(
-    target: str, values: Mapping[str, int | str], options: PointOptions
-) -> tuple[Target, dict[str, Any], str | None]:
+    target: Target, values: Mapping[str, int | str], options: PointOptions
+) -> tuple[RunnableTarget, dict[str, Any], str | None]:
     """What to run, with which changes of its model, and for which device."""
-    script = Path(target) if target.endswith(".py") else None
-    asked, device = changes_from(options.sets)
-    asked |= {name: checked(name, value) for name, value in values.items()}
-    args, changes = split_values(script, options.args, asked)
-    return parse_target(target, args, python=options.python), changes, device
+    return prepare_run(replace(target, args=options.args, sets=options.sets, python=options.python), values)
 
 
-def _measured(found: Target, changes: Mapping[str, Any], device: str | None, options: PointOptions) -> DryRun:
+def _measured(found: RunnableTarget, changes: Mapping[str, Any], device: str | None, options: PointOptions) -> DryRun:
     return dry_run(
         found,
         mode="measure",

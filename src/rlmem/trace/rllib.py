@@ -9,6 +9,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.fields import BY_PATH
 from rlmem.programs.launch import Answer, launch, training_python
@@ -19,7 +20,6 @@ from rlmem.trace.rllib_truth import PROGRAM
 from rlmem.trace.target import find_python
 from rlmem.units import parse_count
 
-PREFIX = "rllib:"
 TIME_SECONDS = 180.0
 _NAME = re.compile(r"^[A-Za-z_][\w]*$")
 #: Attributes of a configuration that mean what a field of ours means.
@@ -58,14 +58,10 @@ CHANGES = {
 }
 
 
-def is_rllib(text: str) -> bool:
-    """Whether a target names an RLlib configuration."""
-    return text.startswith(PREFIX)
-
-
-def parse_rllib(text: str, python: str | None) -> tuple[str, str]:
-    """``rllib:file.py:name`` or ``rllib:package.module:name`` as the program takes it, and the interpreter that has Ray."""
-    place, colon, name = text.removeprefix(PREFIX).rpartition(":")
+def find_config(target: Target) -> tuple[str, str]:
+    """Return ``rllib:file.py:name`` or ``rllib:package.module:name`` as the program takes it, and the interpreter that has Ray."""
+    text = target.text
+    place, colon, name = text.removeprefix(RLLIB).rpartition(":")
     if not colon or not place or not _NAME.match(name):
         raise UsageError(f"{text}: write it rllib:FILE.py:NAME, such as rllib:my_config.py:config")
     path: Path | None = None
@@ -74,7 +70,7 @@ def parse_rllib(text: str, python: str | None) -> tuple[str, str]:
         if not path.is_file():
             raise UsageError(f"{place}: no such file")
         place = str(path.resolve())
-    found, source = find_python(path, path.resolve().parent if path else Path.cwd(), python, os.environ)
+    found, source = find_python(path, path.resolve().parent if path else Path.cwd(), target.python, os.environ)
     try:
         training_python(found, ("ray", "torch", "gymnasium", "tree"))
     except UsageError as error:
@@ -84,16 +80,18 @@ def parse_rllib(text: str, python: str | None) -> tuple[str, str]:
     return f"{place}:{name}", found
 
 
-def describe_config(text: str, python: str | None, sets: tuple[str, ...] = ()) -> tuple[RunSpec, str]:
-    """The run a configuration describes, with changes applied to it, and the interpreter that said so."""
-    target, found = parse_rllib(text, python)
-    ours = tuple(item for item in sets if (name := item.partition("=")[0].strip()) in BY_PATH and name not in CHANGES)
-    changes = changes_of(tuple(item for item in sets if item not in ours))
-    answer = launch(PROGRAM, {"target": target, "changes": changes}, found, time_limit_s=TIME_SECONDS)
+def describe_config(target: Target) -> tuple[RunSpec, str]:
+    """Return the run a configuration describes, with its ``--set`` changes applied, and the interpreter that said so."""
+    config, python = find_config(target)
+    ours = tuple(
+        item for item in target.sets if (name := item.partition("=")[0].strip()) in BY_PATH and name not in CHANGES
+    )
+    changes = changes_of(tuple(item for item in target.sets if item not in ours))
+    answer = launch(PROGRAM, {"target": config, "changes": changes}, python, time_limit_s=TIME_SECONDS)
     if answer.error is not None or answer.outcome.status != "ok":
-        raise AnalysisError(f"{text}: {_last_words(answer)}")
-    spec = spec_of(answer.body, name=text.removeprefix(PREFIX))
-    return spec.having(dict(parse_set(item) for item in ours), "--set"), found
+        raise AnalysisError(f"{target.text}: {_last_words(answer)}")
+    spec = spec_of(answer.body, name=target.text.removeprefix(RLLIB))
+    return spec.having(dict(parse_set(item) for item in ours), "--set"), python
 
 
 def _last_words(answer: Answer) -> str:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError
 from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.rllib.counts import STORE, counts
 from rlmem.frameworks.rllib.shares import by_role
 from rlmem.measure.calibration import read_calibration
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
-from rlmem.trace.rllib import changes_of, describe_config, parse_rllib
+from rlmem.trace.rllib import changes_of, describe_config, find_config
 from rlmem.trace.rllib_truth import Truth, measure_config
 
 #: Of the time a point may take, what is left for training; the rest is for starting and stopping Ray.
@@ -22,12 +24,12 @@ TIME_SECONDS = 300.0
 LEAST_CPUS = 8
 
 
-def measure_point(target: str, values: Values, options: PointOptions) -> Point:
+def measure_point(target: Target, values: Values, options: PointOptions) -> Point:
     """A configuration with some values changed, run for real; every end of it is a point."""
     sets = (*options.sets, *(f"{name}={value}" for name, value in values.items()))
-    place, python = parse_rllib(target, options.python)
+    place, python = find_config(replace(target, python=options.python))
     try:
-        spec, _ = describe_config(target, python, sets)
+        spec, _ = describe_config(replace(target, python=python, sets=sets))
     except AnalysisError as error:
         return Point(values=dict(values), status="failed", peak_bytes=None, note=str(error))
     number = counts(resolve(spec))

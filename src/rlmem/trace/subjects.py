@@ -21,7 +21,7 @@ from rlmem.scripts import ScriptError, parse_script
 from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.plan import traced
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 Writer = Callable[[State], Written]
 
@@ -68,7 +68,7 @@ def tried(planner: Planner, run: DryRun) -> Subject:
     )
 
 
-def _writer(target: Target, start: RunSpec) -> Writer:
+def _writer(target: RunnableTarget, start: RunSpec) -> Writer:
     if target.kind == "zoo":
         return lambda state: zoo(target.text, target.args, start, state)
     if target.kind == "script":

@@ -1,4 +1,4 @@
-"""What can be run to plan it: a script, a factory, an RL Zoo entry; and the interpreter to run it with."""
+"""A target that can be run, with the interpreter to run it with."""
 
 from __future__ import annotations
 
@@ -12,11 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.target import ZOO, Target
 from rlmem.errors import UsageError
 
-ZOO = "zoo:"
-#: ``package.module:function``; a Windows path or a URL is not one.
-_FACTORY = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_][\w.]*$")
 #: Virtual environments that are plain to see beside a script.
 _FOLDERS = (".venv", "venv", "env")
 #: The oldest Python that the agent runs in.
@@ -26,23 +24,15 @@ _LEVELS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """Something to run: ``kind`` is ``script``, ``factory`` or ``zoo``."""
+class RunnableTarget(Target):
+    """A script, a factory or an RL Zoo entry, with the interpreter and the folder to run it in."""
 
-    kind: str
-    text: str
-    args: tuple[str, ...]
     python: str
     python_source: str
     folder: Path
 
-    @property
-    def name(self) -> str:
-        """A short name for titles."""
-        return Path(self.text).name if self.kind == "script" else self.text
-
     def job(self, scratch: Path) -> dict[str, Any]:
-        """What the agent is told to run; ``scratch`` is a folder for whatever the target must write."""
+        """Return what the agent is told to run; ``scratch`` is a folder for whatever the target must write."""
         if self.kind == "script":
             return {"kind": "script", "path": str(Path(self.text).resolve()), "args": list(self.args)}
         if self.kind == "factory":
@@ -53,37 +43,42 @@ class Target:
         return {"kind": "module", "name": "rl_zoo3.train", "args": args}
 
 
-def is_runnable(text: str) -> bool:
-    """Whether a target names something to run rather than something to read."""
-    return text.startswith(ZOO) or text.endswith(".py") or bool(_FACTORY.match(text))
+def find_runnable(
+    target: Target, *, environ: Mapping[str, str] = os.environ, folder: Path | None = None
+) -> RunnableTarget:
+    """Return an executable target with its interpreter.
 
+    Args:
+        target: a script, a factory or an RL Zoo entry.
+        environ: environment variables, for an active virtual environment.
+        folder: where it is started; the current folder when None.
 
-def parse_target(
-    text: str,
-    args: tuple[str, ...] = (),
-    *,
-    python: str | None = None,
-    environ: Mapping[str, str] = os.environ,
-    folder: Path | None = None,
-) -> Target:
-    """A target with its interpreter; errors name what is wrong with it."""
-    here = folder or Path.cwd()
-    if text.startswith(ZOO):
+    Raises:
+        UsageError: there is no such script or interpreter, or the entry is not written as one.
+    """
+    here, text = folder or Path.cwd(), target.text
+    script, beside = None, here
+    if target.kind == "zoo":
         algo, slash, env = text[len(ZOO) :].partition("/")
         if not (algo and slash and env):
             raise UsageError(f"{text}: an RL Zoo entry is written zoo:ALGO/ENV, such as zoo:sac/HalfCheetah-v4")
-        kind, beside = "zoo", here
-    elif text.endswith(".py"):
-        path = Path(text)
-        if not path.exists():
+    elif target.kind == "script":
+        script = Path(text)
+        if not script.exists():
             raise UsageError(f"{text}: no such file")
-        if not path.is_file():
+        if not script.is_file():
             raise UsageError(f"{text}: not a file")
-        kind, beside = "script", path.resolve().parent
-    else:
-        kind, beside = "factory", here
-    found, source = find_python(Path(text) if kind == "script" else None, beside, python, environ)
-    return Target(kind=kind, text=text, args=args, python=found, python_source=source, folder=here)
+        beside = script.resolve().parent
+    python, source = find_python(script, beside, target.python, environ)
+    return RunnableTarget(
+        kind=target.kind,
+        text=text,
+        args=target.args,
+        sets=target.sets,
+        python=python,
+        python_source=source,
+        folder=here,
+    )
 
 
 def find_python(script: Path | None, beside: Path, python: str | None, environ: Mapping[str, str]) -> tuple[str, str]:

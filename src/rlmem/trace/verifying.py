@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.points import Point, PointOptions
 from rlmem.programs.points import REFUSED
@@ -16,7 +17,7 @@ from rlmem.programs.points import measure_point as measure_described
 from rlmem.trace.drafts import tried
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 #: Says what is going on, while it is.
 Working = Callable[[str], AbstractContextManager[Any]]
@@ -47,7 +48,7 @@ class Verified:
         return self.after is not None and self.after.is_ok
 
 
-def verify_described(target: str, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
+def verify_described(target: Target, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
     """A preset or a run file, by the programs that run described runs."""
     sets = tuple(f"{path}={_text(value)}" for path, value in fitted.fit.end.changes.items())
     before, first = _measured(lambda: measure_described(target, {}, options), "before", working)
@@ -62,16 +63,16 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def verify_run(target: Target, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
+def verify_run(target: RunnableTarget, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
     """A script with its edits in a copy, an RL Zoo entry with its hyperparameters."""
-    before, first = _measured(lambda: measure_alone(target.text, options), "before", working)
+    before, first = _measured(lambda: measure_alone(target, options), "before", working)
     if fitted.draft is not None and fitted.draft.edits:
         changed = options if fitted.args is None else replace(options, args=fitted.args)
         with tried(fitted.draft, target) as copy:
-            after, second = _measured(lambda: measure_alone(copy.text, changed, copy.folder), "after", working)
+            after, second = _measured(lambda: measure_alone(copy, changed, copy.folder), "after", working)
     elif fitted.args is not None:
         changed = replace(options, args=fitted.args)
-        after, second = _measured(lambda: measure_alone(target.text, changed), "after", working)
+        after, second = _measured(lambda: measure_alone(target, changed), "after", working)
     else:
         after, second = None, (f"after: {Path(target.text).name} cannot be edited, so that only 'before' was measured",)
     return Verified(before=before, after=after, cap_bytes=options.cap_bytes, notes=(*first, *second))

@@ -14,10 +14,12 @@ import pytest
 
 from rlmem.cli import measure as module
 from rlmem.cli import run
+from rlmem.core.target import Target
 from rlmem.errors import AnalysisError
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
 from rlmem.report.sweep import SWEEP_JSON_SCHEMA
 from rlmem.runner.store import data_folder, open_store, save_plan
+from rlmem.sources.target import parse_target
 from rlmem.units import GIB, MIB
 
 #: The real one; tests of whole commands put a fake in its place.
@@ -27,8 +29,8 @@ CALLS: list[tuple[str, dict[str, int | str], PointOptions]] = []
 SWEEP = ("measure", "drone-swarm", "--vary", "agents=100,200,400", "--cap", "4GiB")
 
 
-def fake(target: str, values: Values, options: PointOptions, /) -> Point:
-    CALLS.append((target, dict(values), options))
+def fake(target: Target, values: Values, options: PointOptions, /) -> Point:
+    CALLS.append((target.text, dict(values), options))
     agents = int(values.get("agents", 100))
     size = GIB + 13 * MIB * agents
     predicted = PredictedPeak(low=size - MIB, expected=size + MIB, high=size + GIB)
@@ -315,4 +317,4 @@ def test_the_bar_is_drawn_in_a_terminal_only(capsys: pytest.CaptureFixture[str])
     ],
 )
 def test_what_runs_is_run_and_what_is_described_has_a_program(target: str, home: str) -> None:
-    assert getattr(choose(target), "__module__", "") == home
+    assert getattr(choose(parse_target(target)), "__module__", "") == home

@@ -15,6 +15,7 @@ from rlmem.ray.sweeps import DRY_RUN, FOR_DRY_RUN, measuring, traced
 from rlmem.ray.tasks import environment, request
 from rlmem.ray.works import Place
 from rlmem.runner.sweep import Job
+from rlmem.sources.target import parse_target
 from rlmem.trace.points import Foreseen, uses_gpu
 from rlmem.units import GIB, MIB
 
@@ -26,7 +27,7 @@ def steps(
 ) -> list[tuple[str, int]]:
     """The steps of a point, with the GPUs each asks for; ``answers`` are what its dry runs say."""
     values = {} if device is None else {"device": device}
-    step = traced("train.py", values, PointOptions(sets=sets), Place(folder="/"), has_gpu=has_gpu)
+    step = traced(parse_target("train.py"), values, PointOptions(sets=sets), Place(folder="/"), has_gpu=has_gpu)
     found = [(type(step.work).__name__, step.need.gpus)]
     for answer in answers:
         assert step.then is not None
@@ -58,7 +59,7 @@ def test_where_no_node_has_a_gpu_none_is_asked_for_unless_one_is_named() -> None
 
 def test_a_dry_run_is_told_whether_there_are_gpus_unless_a_device_is_named() -> None:
     def sets(options: PointOptions, **values: str) -> tuple[str, ...]:
-        work: Any = traced("train.py", values, options, Place(folder="/"), has_gpu=True).work
+        work: Any = traced(parse_target("train.py"), values, options, Place(folder="/"), has_gpu=True).work
         return tuple(work.options.sets)
 
     plain = PointOptions(sets=("batch_size=64",))
@@ -98,7 +99,7 @@ def test_points_of_a_described_run_ask_for_a_gpu_by_their_own_values(monkeypatch
             yield from ()
 
     monkeypatch.setattr(sweeps, "dispatch", lambda *_: Caught())
-    sweep: Any = SimpleNamespace(target="pidog-sac", options=PointOptions())
+    sweep: Any = SimpleNamespace(target=parse_target("pidog-sac"), options=PointOptions())
     jobs = [Job(values={"device": device}, repeat=nth) for device in ("cpu", "cuda") for nth in (0, 1)]
     assert list(measuring(None, sweep, None, print)(jobs)) == []
     assert asked == [(job.key, int(job.values["device"] == "cuda")) for job in jobs]

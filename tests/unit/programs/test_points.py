@@ -19,6 +19,7 @@ from rlmem.programs.points import lack, make_point, measure_point, newcomer
 from rlmem.runner.child import Outcome
 from rlmem.runner.sampler import TreePeak
 from rlmem.sources import load
+from rlmem.sources.target import parse_target
 from rlmem.units import GIB, MIB, format_size
 
 CASE = Case(program="swarm_run.py", body={}, packages=(), notes=("said by the case",))
@@ -140,4 +141,4 @@ def test_something_that_is_no_interpreter_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_target_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="unknown preset"):
-        measure_point("drone-swarn", {}, PointOptions())
+        measure_point(parse_target("drone-swarn"), {}, PointOptions())

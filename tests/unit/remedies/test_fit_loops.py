@@ -16,11 +16,12 @@ from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.remedies.base import over
 from rlmem.sources import load
+from rlmem.sources.target import parse_target
 from rlmem.trace.applying import write_edited
 from rlmem.trace.drafts import edited_copy
 from rlmem.trace.ledger import TracedLedger
 from rlmem.trace.loops import Line
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 
 
 def at(ram: str, refused_over: int = 10**12) -> tuple[Line, list[int]]:
@@ -126,7 +127,7 @@ def test_a_file_that_is_read_only_is_refused(tmp_path: Path) -> None:
 def test_an_edited_copy_stands_beside_the_script_and_goes_away(tmp_path: Path) -> None:
     path = tmp_path / "train.py"
     path.write_text("a = 1\n")
-    target = replace(parse_target(str(path)), args=("--x",))
+    target = replace(find_runnable(parse_target(str(path))), args=("--x",))
     with pytest.raises(KeyboardInterrupt), edited_copy(target, read_file(path), "a = 2\n") as copy:
         assert Path(copy.text).parent == tmp_path
         assert Path(copy.text).read_text() == "a = 2\n"

@@ -13,6 +13,7 @@ from rlmem.report.document import plan_document
 from rlmem.report.first_screen import Asked, first_screen
 from rlmem.report.view import View
 from rlmem.sources.preset import PRESETS
+from rlmem.sources.target import parse_target
 from unit.report.widths import check_view, drawn
 
 
@@ -21,7 +22,7 @@ def document(name: str = "pidog-sac", ram: str = "12GB", vram: str | None = None
 
 
 def screen(found: dict[str, Any], target: str = "pidog-sac", **more: Any) -> str:
-    view = first_screen(found, Asked(target=target, **more))
+    view = first_screen(found, Asked(target=parse_target(target), **more))
     check_view(view)
     return drawn(view, 80)
 
@@ -51,7 +52,7 @@ def test_it_says_what_holds_most_and_what_saves_most() -> None:
 
 
 def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
-    view = first_screen(document("pyboy-ppo", "64GB", "16GB"), Asked(target="pyboy-ppo"))
+    view = first_screen(document("pyboy-ppo", "64GB", "16GB"), Asked(target=parse_target("pyboy-ppo")))
     ram, vram = view.sections[0].tables
     assert (ram.title, vram.title) == ("RAM", "VRAM")
     for table in (ram, vram):
@@ -72,16 +73,14 @@ def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
 def test_the_next_command_follows_from_the_verdict(verdict: str, target: str, label: str, command: str) -> None:
     found = {**document(), "verdict": verdict}
     found["findings"] = [{**each, "line": 3} for each in found["findings"]]
-    assert commands(first_screen(found, Asked(target=target)))[label] == command.split()
+    assert commands(first_screen(found, Asked(target=parse_target(target))))[label] == command.split()
 
 
 def test_commands_are_for_the_same_run() -> None:
     asked = Asked(
-        target="my train.py",
+        target=parse_target("my train.py", ("--env", "Hopper v5"), python="/envs/my train/bin/python"),
         options=("--ram", "12GB", "--set", "buffer_size=1"),
-        args=("--env", "Hopper v5"),
         ram="12GB",
-        python="/envs/my train/bin/python",
     )
     given = commands(first_screen({**document(), "verdict": "tight"}, asked))["make it fit"]
     assert given == [

@@ -22,6 +22,7 @@ from rlmem.report.html.time_parts import thinned
 from rlmem.report.recorded import recorded_document
 from rlmem.runner.store import open_store
 from rlmem.sources.preset import PRESETS
+from rlmem.sources.target import parse_target
 from rlmem.trace.subjects import described
 from rlmem.units import GIB
 
@@ -62,7 +63,7 @@ class Reader(HTMLParser):
 
 def report(target: str, *sets: str, ram: str | None = "10GB", vram: str | None = None) -> dict[str, Any]:
     subject = described(Planner(make_budget(ram=ram, vram=vram)), load(target, sets))
-    return report_document(subject, target=target, command=["rlmem", "plan", target])
+    return report_document(subject, target=parse_target(target), command=["rlmem", "plan", target])
 
 
 def embedded(page: str) -> Any:

@@ -12,6 +12,7 @@ from rlmem.report.document import plan_document
 from rlmem.report.full import capacity_of, fields_diff, remedies, report_document
 from rlmem.report.outlook import at_step, growth
 from rlmem.runner.store import open_store
+from rlmem.sources.target import parse_target
 from rlmem.trace.subjects import described
 from rlmem.units import GIB
 
@@ -121,10 +122,10 @@ def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
             store.add(run.id, point)
             store.finish(run.id, "ok", {"axes": [], "repeat": 1})
     subject = described(Planner(make_budget(ram="10GB")), load("pidog-sac"))
-    document = report_document(subject, target="pidog-sac", command=["rlmem"])
+    document = report_document(subject, target=parse_target("pidog-sac"), command=["rlmem"])
     assert document["measured"]["target"] == "pidog-sac"
     assert document["measured"]["rows"][0]["measured_bytes"] == GIB
-    assert report_document(subject, target="pidog-td3", command=[])["measured"] is None
+    assert report_document(subject, target=parse_target("pidog-td3"), command=[])["measured"] is None
 
 
 def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
@@ -133,10 +134,12 @@ def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
         run = store.begin("measure", "pidog-sac", document=header)
         store.finish(run.id, "ok", header)
     planner = Planner(make_budget(ram="10GB"))
-    other = report_document(described(planner, load("pidog-sac", ["n_envs=7"])), target="pidog-sac", command=[])
+    other = report_document(
+        described(planner, load("pidog-sac", ["n_envs=7"])), target=parse_target("pidog-sac"), command=[]
+    )
     assert other["differs"] == ["buffer_size 1000 (here 400000)"]  # n_envs was varied
     same = described(planner, load("pidog-sac", ["buffer_size=1000"]))
-    assert report_document(same, target="pidog-sac", command=[])["differs"] == []
+    assert report_document(same, target=parse_target("pidog-sac"), command=[])["differs"] == []
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from rlmem.edits import Edit
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import read_file
 from rlmem.trace.drafts import Draft, shown, tried
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 SCRIPT = """\
 import pathlib
@@ -25,13 +25,13 @@ FILES = {"train.py": SCRIPT, "sizes.py": "ROWS = 100\n", "lib/deep.py": "LAYERS 
 
 
 @pytest.fixture
-def target(tmp_path: Path) -> Target:
+def target(tmp_path: Path) -> RunnableTarget:
     for name, text in FILES.items():
         path = tmp_path / name
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
     subprocess.run([sys.executable, "train.py"], cwd=tmp_path, check=True, stdout=subprocess.PIPE)  # compiled modules
-    return Target(
+    return RunnableTarget(
         kind="script",
         text=str(tmp_path / "train.py"),
         args=(),
@@ -41,7 +41,7 @@ def target(tmp_path: Path) -> Target:
     )
 
 
-def edited(target: Target, **changes: tuple[str, str]) -> Draft:
+def edited(target: RunnableTarget, **changes: tuple[str, str]) -> Draft:
     draft = Draft()
     for name, (old, new) in changes.items():
         path = target.folder / name.replace("__", "/").replace("_", ".")
@@ -51,14 +51,14 @@ def edited(target: Target, **changes: tuple[str, str]) -> Draft:
     return draft
 
 
-def said(target: Target) -> str:
+def said(target: RunnableTarget) -> str:
     done = subprocess.run(
         [target.python, target.text, *target.args], cwd=target.folder, check=True, text=True, stdout=subprocess.PIPE
     )
     return done.stdout.strip()
 
 
-def test_files_beside_the_script_are_changed_in_copies(target: Target) -> None:
+def test_files_beside_the_script_are_changed_in_copies(target: RunnableTarget) -> None:
     draft = edited(
         target, sizes_py=("100", "999"), lib__deep_py=("3", "5"), run_yaml=("7", "8"), train_py=("ROWS, L", "-ROWS, L")
     )
@@ -69,18 +69,18 @@ def test_files_beside_the_script_are_changed_in_copies(target: Target) -> None:
     assert {name: (target.folder / name).read_text() for name in FILES} == FILES
 
 
-def test_the_diff_of_several_files_is_taken_by_git(target: Target) -> None:
+def test_the_diff_of_several_files_is_taken_by_git(target: RunnableTarget) -> None:
     draft = edited(target, sizes_py=("100", "999"), lib__deep_py=("3", "5"), run_yaml=("7", "8"))
     patch = shown(draft, target)
     subprocess.run(["git", "apply"], cwd=target.folder, input=patch, text=True, check=True)
     assert said(target) == "999 5 keep: 8 keep: 8"
 
 
-def test_other_arguments_alone_need_no_copy(target: Target) -> None:
+def test_other_arguments_alone_need_no_copy(target: RunnableTarget) -> None:
     with tried(Draft(args=("--rows", "5")), target) as copy:
         assert (copy.text, copy.args) == (target.text, ("--rows", "5"))
 
 
-def test_an_edit_that_breaks_a_script_is_not_shown(target: Target) -> None:
+def test_an_edit_that_breaks_a_script_is_not_shown(target: RunnableTarget) -> None:
     with pytest.raises(AnalysisError, match="does not parse"):
         shown(edited(target, sizes_py=("100", "10 0")), target)

@@ -11,14 +11,15 @@ import pytest
 
 from rlmem.agent import proc
 from rlmem.cli import run as cli
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 
 
 def try_out(folder: Path, text: str, *args: str, time_s: float = 10.0) -> DryRun:
     script = folder / "train.py"
     script.write_text(text, encoding="utf-8")
-    return dry_run(parse_target(str(script), args, python=sys.executable, folder=folder), time_s=time_s)
+    return dry_run(find_runnable(parse_target(str(script), args, python=sys.executable), folder=folder), time_s=time_s)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from rlmem.runner.sampler import TreePeak
 from rlmem.trace import dryrun, fitted
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.growth import filling, find_leak
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 MB = 10**6
 
@@ -66,7 +66,7 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     def run(facts: dict[str, Any] | list[dict[str, Any]], command: str, *options: str) -> tuple[int, str]:
         left = facts if isinstance(facts, list) else [facts]
 
-        def dry_run(target: Target, **_: Any) -> DryRun:
+        def dry_run(target: RunnableTarget, **_: Any) -> DryRun:
             outcome = Outcome(status="ok", returncode=0, wall_s=9.0, peak=TreePeak())
             return DryRun(target=target, facts=left.pop(0) if len(left) > 1 else left[0], outcome=outcome)
 

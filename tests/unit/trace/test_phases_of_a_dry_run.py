@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rlmem.report.progress import working
+from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import dry_run
-from rlmem.trace.target import parse_target
+from rlmem.trace.target import find_runnable
 
 LOOP = """
 import time
@@ -76,7 +77,7 @@ def test_a_dry_run_tells_its_phases_in_order(tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.write_text(LOOP)
     said: list[str] = []
-    dry_run(parse_target(str(script), (), python=sys.executable), time_s=10.0, on_phase=said.append)
+    dry_run(find_runnable(parse_target(str(script), (), python=sys.executable)), time_s=10.0, on_phase=said.append)
     phases = list(dict.fromkeys(text.split(" (")[0] for text in said))
     assert phases[0] == "starting"
     assert [name for name in phases if name in ("importing", "stepping")] == ["importing", "stepping"]

@@ -9,31 +9,22 @@ from pathlib import Path
 import pytest
 
 from rlmem.errors import UsageError
-from rlmem.trace.target import find_python, is_runnable, parse_target
-
-
-@pytest.mark.parametrize("text", ["train.py", "a/b/train.py", "pkg.train:make_model", "zoo:sac/HalfCheetah-v4", "m:f"])
-def test_what_can_be_run_is_told_from_what_can_be_read(text: str) -> None:
-    assert is_runnable(text)
-
-
-@pytest.mark.parametrize("text", ["pidog-sac", "run.yaml", "plan.json", "C:\\runs\\x.yaml", "", "a b:c", "http://x/y"])
-def test_presets_and_run_files_are_not_run(text: str) -> None:
-    assert not is_runnable(text)
+from rlmem.sources.target import parse_target
+from rlmem.trace.target import find_python, find_runnable
 
 
 @pytest.mark.parametrize("text", ["zoo:", "zoo:sac", "zoo:/Pendulum-v1", "zoo:sac/"])
 def test_a_zoo_entry_needs_both_parts(text: str, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="zoo:ALGO/ENV"):
-        parse_target(text, folder=tmp_path)
+        find_runnable(parse_target(text), folder=tmp_path)
 
 
 def test_a_missing_script_is_named(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nö\.py: no such file"):
-        parse_target("nö.py", folder=tmp_path)
+        find_runnable(parse_target("nö.py"), folder=tmp_path)
     (tmp_path / "folder.py").mkdir()
     with pytest.raises(UsageError, match="not a file"):
-        parse_target(str(tmp_path / "folder.py"), folder=tmp_path)
+        find_runnable(parse_target(str(tmp_path / "folder.py")), folder=tmp_path)
 
 
 def test_an_interpreter_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
@@ -79,7 +70,7 @@ def test_an_active_environment_is_used_when_nothing_is_beside_the_script(tmp_pat
 
 
 def test_a_zoo_entry_is_run_by_the_zoo_itself(tmp_path: Path) -> None:
-    target = parse_target("zoo:ppo/CartPole-v1", ("--seed", "1"), python=sys.executable, folder=tmp_path)
+    target = find_runnable(parse_target("zoo:ppo/CartPole-v1", ("--seed", "1"), python=sys.executable), folder=tmp_path)
     job = target.job(tmp_path / "scratch")
     assert job["name"] == "rl_zoo3.train"
     assert job["args"][:4] == ["--algo", "ppo", "--env", "CartPole-v1"]

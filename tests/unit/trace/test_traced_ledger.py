@@ -21,7 +21,7 @@ from rlmem.trace.dryrun import DryRun
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.ledger import Growth, TracedLedger
 from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.target import Target
+from rlmem.trace.target import RunnableTarget
 
 MB = 10**6
 
@@ -129,7 +129,7 @@ def held(facts: dict[str, Any], component: str, phase: str = "update") -> Quanti
 
 
 def run_of(facts: dict[str, Any]) -> DryRun:
-    target = Target(
+    target = RunnableTarget(
         kind="script", text="train.py", args=(), python="python", python_source="--python", folder=Path("/")
     )
     peak = TreePeak(pss_bytes=MB, rss_bytes=MB, processes=(), cgroup_bytes=None, samples=1)

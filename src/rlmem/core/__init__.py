@@ -1,0 +1,1 @@
+"""Nouns that every other package shares: no files, no processes, no terminal."""
