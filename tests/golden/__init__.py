@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from golden import described, lint, live, numbers, schemas, stored
+from golden import described, lint, live, numbers, pages, schemas, stored
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
@@ -11,6 +11,7 @@ ALL_CASES: tuple[Case, ...] = (
     *lint.CASES,
     *live.CASES,
     *numbers.CASES,
+    *pages.CASES,
     *schemas.CASES,
     *stored.CASES,
 )
