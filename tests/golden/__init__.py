@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from golden import described, lint, live, numbers, pages, schemas, stored
+from golden import described, lint, live, numbers, pages, schemas, stored, written
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
@@ -14,4 +14,5 @@ ALL_CASES: tuple[Case, ...] = (
     *pages.CASES,
     *schemas.CASES,
     *stored.CASES,
+    *written.CASES,
 )
