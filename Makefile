@@ -10,7 +10,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 export RLMEM_SCREENSHOTS ?= $(CURDIR)/build/screenshots
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit browser ray truth long lint types golden docs screenshots bench bench-buffers frameworks accuracy accuracy-rllib swarm-million clean
+.PHONY: help demo test unit browser ray truth long lint types golden golden-facts docs screenshots bench bench-buffers frameworks accuracy accuracy-rllib swarm-million clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -96,6 +96,9 @@ types: $(VENV)/.dev ## Mypy, strict
 
 golden: $(VENV)/.dev ## Write tests/golden/data again: what every command printed; GOLDEN=plan/ writes a part
 	PYTHONPATH=tests:. $(BIN)/python -m golden.write $(GOLDEN)
+
+golden-facts: $(VENV)/.truth $(VENV)/.ray ## Make the dry runs behind tests/golden/dryruns.py for real, and keep what they say; 5 minutes; FACTS=sac makes one
+	PYTHONPATH=tests:. $(BIN)/python -m golden.record $(FACTS)
 
 docs: $(VENV)/.core ## Write the generated pages again (five-runs.md, rules.md) and tables
 	$(BIN)/rlmem five-runs -o docs/five-runs.md

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from golden import described, lint, live, numbers, pages, schemas, stored, written
+from golden import described, dryruns, lint, live, numbers, pages, schemas, stored, written
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
 ALL_CASES: tuple[Case, ...] = (
     *described.CASES,
+    *dryruns.CASES,
     *lint.CASES,
     *live.CASES,
     *numbers.CASES,

@@ -1,0 +1,108 @@
+"""Commands over runs that are rehearsed: scripts, factories, RL Zoo entries, RLlib configurations, environments.
+
+Each target has a file of facts: what its dry runs said when ``make golden-facts`` made them for real.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+
+from golden.children import children
+from golden.harness import Case, command_case, session_case
+
+SCRIPTS = Path(__file__).parent / "scripts"
+_RAM = ("--ram", "16GB")
+_NODES = ("--nodes", "2x(16GB,8cpu)")
+
+
+def _scripts(*names: str) -> dict[str, str | bytes]:
+    return {name: (SCRIPTS / name).read_bytes() for name in names}
+
+
+def _cases(facts: str, commands: dict[str, list[str]], *scripts: str) -> tuple[Case, ...]:
+    """Commands over one target, each in a folder that has only these scripts."""
+    return tuple(
+        command_case(f"dryruns/{facts}/{name}", words, _scripts(*scripts), around=partial(children, facts))
+        for name, words in commands.items()
+    )
+
+
+def _formats(name: str, words: list[str], *suffixes: str) -> dict[str, list[str]]:
+    return {f"{name}.{suffix}": words for suffix in suffixes}
+
+
+#: A run that fits: every command, every format.
+_SAC = _cases(
+    "sac",
+    {
+        **_formats("plan", ["plan", "sac.py", *_RAM], "txt", "md", "json", "html"),
+        "plan-full.txt": ["plan", "sac.py", *_RAM, "--full"],
+        "plan-why.txt": ["plan", "sac.py", *_RAM, "--why", "replay.observations"],
+        "plan-why-unknown.txt": ["plan", "sac.py", *_RAM, "--why", "replay.observation"],
+        "plan-nodes.txt": ["plan", "sac.py", *_NODES],
+        "plan-arguments.txt": ["plan", "sac.py", *_RAM, "--", "--buffer-size", "2000000"],
+        "plan-set.txt": ["plan", "sac.py", *_RAM, "--set", "buffer_size=3M"],
+        "plan-stacks.txt": ["plan", "sac.py", "--stacks"],
+        **_formats("workers", ["workers", "sac.py", *_NODES], "txt", "json"),
+        **_formats(
+            "capacity", ["capacity", "sac.py", "--vary", "buffer_size", "--machines", "8GB,16GB"], "txt", "json"
+        ),
+        "capacity-values.txt": ["capacity", "sac.py", "--vary", "batch_size=256,1024", *_RAM],
+        **_formats("compare", ["compare", "sac.py", "sac.py", "--set-right", "buffer_size=3M"], "txt", "json"),
+        **_formats("assess", ["assess", "sac.py", *_RAM], "txt", "md", "json"),
+        **_formats("fit", ["fit", "sac.py", *_RAM], "txt", "json"),
+        "fit-diff.txt": ["fit", "sac.py", *_RAM, "--diff"],
+    },
+    "sac.py",
+)
+#: A run that does not fit, with steps that edit its script.
+_FIT = ["fit", "dqn_frames.py", *_RAM]
+_FRAMES = _cases(
+    "dqn_frames",
+    {
+        **_formats("plan", ["plan", "dqn_frames.py", *_RAM], "txt", "json", "html"),
+        **_formats("fit", _FIT, "txt", "md", "json"),
+        "fit-lossless.txt": [*_FIT, "--lossless"],
+        "fit-keep.txt": [*_FIT, "--keep", "buffer_size,storage"],
+        "fit-keep-unknown.txt": [*_FIT, "--keep", "buffersize"],
+        "fit-slowdown.txt": [*_FIT, "--max-slowdown", "1.05"],
+        "fit-diff.txt": [*_FIT, "--diff"],
+        "fit-none.txt": ["fit", "dqn_frames.py", "--ram", "300MB"],
+        "fit-none.json": ["fit", "dqn_frames.py", "--ram", "300MB"],
+        "capacity.txt": ["capacity", "dqn_frames.py", "--vary", "buffer_size", *_RAM],
+        "assess.html": ["assess", "dqn_frames.py", *_RAM],
+    },
+    "dqn_frames.py",
+)
+_FRAMES_APPLIED = tuple(
+    session_case(
+        f"dryruns/dqn_frames/{name}.txt",
+        commands,
+        _scripts("dqn_frames.py"),
+        ("dqn_frames.py", "dqn_frames.py.orig"),
+        around=partial(children, "dqn_frames"),
+    )
+    for name, commands in {
+        "fit-apply": [[*_FIT, "--apply"], ["fit", "dqn_frames.py", *_RAM]],
+        "fit-apply-none": [["fit", "dqn_frames.py", "--ram", "300MB", "--apply"]],
+    }.items()
+)
+_WORKERS = _cases(
+    "ppo_workers",
+    {
+        "plan.txt": ["plan", "ppo_workers.py", *_RAM, "--full"],
+        "workers.txt": ["workers", "ppo_workers.py", *_NODES],
+        "capacity.txt": ["capacity", "ppo_workers.py", "--vary", "n_envs", *_RAM],
+        "assess.txt": ["assess", "ppo_workers.py", *_RAM],
+        "fit.txt": ["fit", "ppo_workers.py", "--ram", "1GB"],
+    },
+    "ppo_workers.py",
+)
+
+CASES: tuple[Case, ...] = (
+    *_SAC,
+    *_FRAMES,
+    *_FRAMES_APPLIED,
+    *_WORKERS,
+)
