@@ -99,10 +99,80 @@ _WORKERS = _cases(
     },
     "ppo_workers.py",
 )
+#: A loop of one's own, whose VRAM is not known.
+_OWN = _cases(
+    "own_dqn",
+    {
+        **_formats("plan", ["plan", "own_dqn.py", *_RAM], "txt", "json"),
+        **_formats("plan-vram", ["plan", "own_dqn.py", "--ram", "80GB", "--vram", "8GB"], "txt", "json", "html"),
+        "workers.txt": ["workers", "own_dqn.py", *_NODES],
+        "capacity.txt": ["capacity", "own_dqn.py", "--vary", "buffer_size", *_RAM],
+        "assess.txt": ["assess", "own_dqn.py", *_RAM],
+        "fit.txt": ["fit", "own_dqn.py", *_RAM],
+        "fit.json": ["fit", "own_dqn.py", *_RAM],
+        "fit-vram.txt": ["fit", "own_dqn.py", "--ram", "80GB", "--vram", "8GB"],
+        "fit-diff.txt": ["fit", "own_dqn.py", *_RAM, "--diff"],
+    },
+    "own_dqn.py",
+)
+_LEAK = _cases(
+    "leak",
+    {
+        **_formats("plan", ["plan", "leak.py", *_RAM], "txt", "json", "html"),
+        **_formats("fit", ["fit", "leak.py", *_RAM], "txt", "json"),
+        "fit-diff.txt": ["fit", "leak.py", *_RAM, "--diff"],
+        "assess.txt": ["assess", "leak.py", *_RAM],
+    },
+    "leak.py",
+)
+_TOO_LARGE = _cases(
+    "too_large",
+    {
+        **_formats("plan", ["plan", "too_large.py", *_RAM], "txt", "json"),
+        **_formats("fit", ["fit", "too_large.py", *_RAM], "txt", "json"),
+    },
+    "too_large.py",
+)
+#: What cannot be taken as far as a plan.
+_STOPPED = (
+    *_cases(
+        "raises",
+        {
+            **_formats("plan", ["plan", "raises.py", *_RAM], "txt", "json"),
+            "fit.txt": ["fit", "raises.py", *_RAM],
+            "workers.txt": ["workers", "raises.py", *_NODES],
+            "compare.txt": ["compare", "raises.py", "raises.py"],
+        },
+        "raises.py",
+    ),
+    *_cases(
+        "nothing",
+        {
+            "plan.txt": ["plan", "nothing.py", *_RAM],
+            "plan-refused.txt": ["plan", "nothing.py", *_RAM, "--", "--nonsense", "3"],
+            "plan-own-option.txt": ["plan", "nothing.py", "--steps", "3", *_RAM],
+            "fit-refused.txt": ["fit", "nothing.py", *_RAM, "--", "--nonsense", "3"],
+            "missing.txt": ["plan", "nowhere.py", *_RAM],
+            "fit-missing.txt": ["fit", "nowhere.py", *_RAM],
+        },
+        "nothing.py",
+    ),
+    *_cases("gone", {"plan.txt": ["plan", "gone.py", *_RAM]}, "gone.py"),
+    *_cases("capped", {"plan.txt": ["plan", "sac.py", *_RAM, "--cap", "100MB"]}, "sac.py"),
+    *_cases(
+        "raises_in_learn",
+        {"plan.txt": ["plan", "raises_in_learn.py", *_RAM], "fit.txt": ["fit", "raises_in_learn.py", "--ram", "300MB"]},
+        "raises_in_learn.py",
+    ),
+)
 
 CASES: tuple[Case, ...] = (
     *_SAC,
     *_FRAMES,
     *_FRAMES_APPLIED,
     *_WORKERS,
+    *_OWN,
+    *_LEAK,
+    *_TOO_LARGE,
+    *_STOPPED,
 )
