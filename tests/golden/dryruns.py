@@ -165,6 +165,66 @@ _STOPPED = (
         "raises_in_learn.py",
     ),
 )
+_FACTORIES = _cases(
+    "factories",
+    {
+        **_formats("plan", ["plan", "factories:make_model", *_RAM], "txt", "json"),
+        "plan-arguments.txt": ["plan", "factories:make_model", *_RAM, "--", "1000"],
+        "plan-of-a-file.txt": ["plan", "factories.py:make_model", *_RAM],
+        "plan-nothing.txt": ["plan", "factories:make_nothing", *_RAM],
+        "plan-no-function.txt": ["plan", "factories:make_modal", *_RAM],
+        "fit.txt": ["fit", "factories:make_model", "--ram", "420MB"],
+        "fit-apply.txt": ["fit", "factories:make_model", "--ram", "420MB", "--apply"],
+        "capacity.txt": ["capacity", "factories:make_model", "--vary", "buffer_size", *_RAM],
+    },
+    "factories.py",
+)
+_ZOO = _cases(
+    "zoo",
+    {
+        **_formats("plan", ["plan", "zoo:sac/Pendulum-v1", *_RAM], "txt", "json"),
+        "plan-wrong.txt": ["plan", "zoo:sac", *_RAM],
+        "plan-no-algorithm.txt": ["plan", "zoo:sacc/Pendulum-v1", *_RAM],
+        **_formats("fit", ["fit", "zoo:dqn/PongNoFrameskip-v4", "--ram", "2GB"], "txt", "json"),
+        "fit-diff.txt": ["fit", "zoo:dqn/PongNoFrameskip-v4", "--ram", "2GB", "--diff"],
+        "capacity.txt": ["capacity", "zoo:sac/Pendulum-v1", "--vary", "buffer_size", *_RAM],
+        "assess.txt": ["assess", "zoo:sac/Pendulum-v1", *_RAM],
+    },
+)
+_RLLIB = _cases(
+    "rllib",
+    {
+        **_formats("plan", ["plan", "rllib:rllib_config.py:ppo", *_RAM], "txt", "json", "html"),
+        "plan-nodes.txt": ["plan", "rllib:rllib_config.py:ppo", *_NODES],
+        "plan-set.txt": ["plan", "rllib:rllib_config.py:dqn", *_RAM, "--set", "num_env_runners=8"],
+        "plan-no-name.txt": ["plan", "rllib:rllib_config.py", *_RAM],
+        "plan-unknown.txt": ["plan", "rllib:rllib_config.py:pbo", *_RAM],
+        "workers.txt": ["workers", "rllib:rllib_config.py:ppo", *_NODES],
+        "capacity.txt": ["capacity", "rllib:rllib_config.py:ppo", "--vary", "rllib.num_env_runners", *_RAM],
+        "compare.txt": ["compare", "rllib:rllib_config.py:ppo", "rllib:rllib_config.py:dqn"],
+        "assess.txt": ["assess", "rllib:rllib_config.py:dqn", *_RAM],
+        "fit.txt": ["fit", "rllib:rllib_config.py:dqn", *_RAM],
+        "arguments.txt": ["plan", "rllib:rllib_config.py:ppo", *_RAM, "--timeout", "30"],
+    },
+    "rllib_config.py",
+)
+_LARGEST = ["max-buffer", "Pendulum-v1", "--algo", "sac", *_RAM]
+_MAX_BUFFER = _cases(
+    "max_buffer",
+    {
+        **_formats("pendulum", _LARGEST, "txt", "md", "json"),
+        "margin.txt": [*_LARGEST, "--margin", "0.3"],
+        "several.txt": [*_LARGEST, "--n-envs", "4"],
+        "set.json": [*_LARGEST, "--set", "storage=compact"],
+        "too-small.txt": ["max-buffer", "Pendulum-v1", "--algo", "sac", "--ram", "200MB"],
+        "on-policy.txt": ["max-buffer", "Pendulum-v1", "--algo", "ppo", *_RAM],
+        "no-algorithm.txt": ["max-buffer", "Pendulum-v1", *_RAM],
+        "discrete.txt": ["max-buffer", "CartPole-v1", "--algo", "sac", *_RAM],
+        "unknown.txt": ["max-buffer", "Pendulum-v9", "--algo", "sac", *_RAM],
+        "script.txt": ["max-buffer", "train.py", "--algo", "sac", *_RAM],
+        "margin-wrong.txt": [*_LARGEST, "--margin", "120%"],
+    },
+)
 
 CASES: tuple[Case, ...] = (
     *_SAC,
@@ -175,4 +235,8 @@ CASES: tuple[Case, ...] = (
     *_LEAK,
     *_TOO_LARGE,
     *_STOPPED,
+    *_FACTORIES,
+    *_ZOO,
+    *_RLLIB,
+    *_MAX_BUFFER,
 )
