@@ -14,11 +14,13 @@ from rlmem.version import __version__
 _EXPORTS = {
     "Budget": "rlmem.plan",
     "Entry": "rlmem.ledger",
+    "ExplainRequest": "rlmem.app.explain",
     "Finding": "rlmem.findings",
     "Ledger": "rlmem.ledger",
     "Plan": "rlmem.plan",
     "Planner": "rlmem.planner",
     "RunSpec": "rlmem.spec",
+    "explain": "rlmem.app.explain",
     "guard": "rlmem.guards",
     "load": "rlmem.sources",
     "make_budget": "rlmem.budget",

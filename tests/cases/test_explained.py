@@ -18,7 +18,7 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 from rlmem.app.advice import advise
 from rlmem.holdings import Explanation, TreeExplanation
 from rlmem.measure import attach
-from rlmem.measure.explain import explain, explain_process
+from rlmem.measure.explain import explain_process, explain_tree
 
 pytestmark = pytest.mark.truth
 
@@ -123,8 +123,8 @@ if __name__ == "__main__":
 def test_workers_are_part_of_the_tree_and_what_a_fork_shares_is_told_apart(tmp_path: Path, method: str) -> None:
     with started(tmp_path, WORKERS, method) as child:
         assert said(child) == "ready"
-        tree = explain(child.pid, timeout_s=20)
-        named = explain(child.pid, timeout_s=20, fork_names=True)
+        tree = explain_tree(child.pid, timeout_s=20)
+        named = explain_tree(child.pid, timeout_s=20, fork_names=True)
         for each in tree.processes[1:]:
             os.kill(each.pid, 9)
     workers = [each for each in tree.processes if each.role == "worker"]

@@ -17,7 +17,8 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 
 from rlmem.findings import Finding
 from rlmem.measure import attach
-from rlmem.measure.explain import explain, with_limits
+from rlmem.measure.explain import explain_tree, with_limits
+from rlmem.measure.limits import read_limits
 from rlmem.rules import find_live
 
 pytestmark = pytest.mark.truth
@@ -40,7 +41,8 @@ def started(tmp_path: Path, program: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def findings(child: subprocess.Popen[str]) -> dict[str, Finding]:
-    return {finding.code: finding for finding in find_live(with_limits(explain(child.pid, timeout_s=20)))}
+    tree = with_limits(explain_tree(child.pid, timeout_s=20), read_limits(pid=str(child.pid)))
+    return {finding.code: finding for finding in find_live(tree)}
 
 
 LEAKY = """
@@ -125,7 +127,7 @@ while True: time.sleep(0.01)
 
 def test_models_that_only_cycles_keep_are_counted(tmp_path: Path) -> None:
     with started(tmp_path, FORGOTTEN) as child:
-        tree = explain(child.pid, timeout_s=20)
+        tree = explain_tree(child.pid, timeout_s=20)
     assert tree.top.models_alive == 4
     (finding,) = (each for each in find_live(tree) if each.code == "MEM612")
     assert "4 models" in finding.title

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rlmem.components import STANDING
@@ -11,7 +11,7 @@ from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain_process
-from rlmem.measure.limits import ROOT, read_limits, tightest
+from rlmem.measure.limits import Limit, read_limits, tightest
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.runner.guarding import Load
@@ -20,31 +20,38 @@ from rlmem.trace.describe import from_facts
 from rlmem.units import format_size
 
 
-def advise(found: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
-    """What the rules say of the model a process trains; nothing when there is none they know."""
-    return advise_on(found, described(found, timeout_s=timeout_s), budget)
+def advise(process: Explanation, budget: Budget | None = None, *, timeout_s: float = 5.0) -> tuple[Advice, ...]:
+    """Return what the rules say of the model a process trains; nothing when there is none they know.
+
+    Args:
+        process: what the process holds.
+        budget: what there is; by default what the process may reach.
+        timeout_s: how long to wait for its answer.
+    """
+    facts = described(process, timeout_s=timeout_s)
+    return advise_on(process, facts, budget or process_budget(process, read_limits(pid=str(process.pid))))
 
 
-def described(found: Explanation, *, timeout_s: float = 5.0) -> Mapping[str, Any]:
-    """The model a process trains, as its agent describes it; nothing when there is none, or nobody to ask."""
+def described(process: Explanation, *, timeout_s: float = 5.0) -> Mapping[str, Any]:
+    """Return the model a process trains, as its agent describes it; nothing when there is none, or nobody to ask."""
     try:
-        return attach.ask(found.pid, {"ask": "describe"}, timeout_s=timeout_s)
+        return attach.ask(process.pid, {"ask": "describe"}, timeout_s=timeout_s)
     except RlmemError:
         return {}
 
 
-def advise_on(found: Explanation, facts: Mapping[str, Any], budget: Budget | None = None) -> tuple[Advice, ...]:
-    """The same, of facts already had; without a budget against what the process may reach."""
+def advise_on(process: Explanation, facts: Mapping[str, Any], budget: Budget) -> tuple[Advice, ...]:
+    """Return what the rules say of a model that its process has described."""
     if not facts.get("model"):
         return ()
     spec = from_facts(facts["model"]["algorithm"], facts)
-    planner = Planner(budget or process_budget(found))
+    planner = Planner(budget)
     try:
         plan = planner.plan(spec)
     except RlmemError:
         return ()
     return tuple(
-        Advice(finding=finding, returns_bytes=_returned(found, planner, spec, plan, finding))
+        Advice(finding=finding, returns_bytes=_returned(process, planner, spec, plan, finding))
         for finding in plan.findings
     )
 
@@ -58,19 +65,19 @@ def advice_lines(pid: int, limit: Load | None) -> tuple[str, ...]:
     return tuple(f"{remedy} (saves {format_size(nbytes)})" for nbytes, remedy in saving[:3])
 
 
-def process_budget(found: Explanation) -> Budget:
-    """What the process may reach: the limit on it that leaves the least."""
-    limit = tightest(read_limits(root=ROOT, pid=str(found.pid)), own_bytes=found.rss_bytes)
+def process_budget(process: Explanation, limits: Iterable[Limit]) -> Budget:
+    """Return what a process may reach: the one of the limits on it that leaves the least."""
+    limit = tightest(limits, own_bytes=process.rss_bytes)
     if limit is None:
         return Budget(name="this process")
     return Budget(
         name="this process",
-        ram_bytes=limit.left_bytes(own_bytes=found.rss_bytes),
+        ram_bytes=limit.left_bytes(own_bytes=process.rss_bytes),
         ram_source=f"{limit.kind} ({limit.detail})",
     )
 
 
-def _returned(found: Explanation, planner: Planner, spec: RunSpec, plan: Plan, finding: Finding) -> int | None:
+def _returned(process: Explanation, planner: Planner, spec: RunSpec, plan: Plan, finding: Finding) -> int | None:
     """The share a remedy takes off each standing component, of what the process holds of it now."""
     if not finding.changes or not finding.saves_bytes:
         return None
@@ -80,10 +87,10 @@ def _returned(found: Explanation, planner: Planner, spec: RunSpec, plan: Plan, f
         return None
     returned = 0
     for group, word in STANDING.items():
-        before_bytes, after_bytes = (_component(each, group) for each in (plan, after))
+        before_bytes, after_bytes = (_component(judged, group) for judged in (plan, after))
         if before_bytes and after_bytes < before_bytes:
-            held = sum(holding.resident_bytes for holding in found.holdings if word in holding.path)
-            returned += round(held * (1 - after_bytes / before_bytes))
+            held_bytes = sum(holding.resident_bytes for holding in process.holdings if word in holding.path)
+            returned += round(held_bytes * (1 - after_bytes / before_bytes))
     return returned or None
 
 

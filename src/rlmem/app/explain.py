@@ -1,44 +1,89 @@
-"""A process explained as a document: its pages and owners, what the rules see in it, and what they say of its run."""
+"""What holds the memory of a running process: its pages and owners, what the rules see in it and what they say of its run."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from rlmem.app.advice import advise_on, described, process_budget
 from rlmem.documents.explanation import ExplanationDocument, explanation_document
-from rlmem.measure.explain import explain, with_limits
+from rlmem.errors import AnalysisError, UsageError
+from rlmem.measure.explain import explain_tree, with_limits
+from rlmem.measure.limits import read_limits
+from rlmem.measure.processes import Process, by_name
 from rlmem.rules import find_live
 
 
-def explained(
-    pid: int,
-    *,
-    tree: bool = True,
-    names: bool = True,
-    fork_names: bool = False,
-    advised: bool = True,
-    trim: bool = False,
-    unsafe_attach: bool = False,
-    timeout_s: float = 2.0,
-) -> ExplanationDocument:
-    """What ``rlmem explain`` prints with ``--json``."""
-    found = explain(
-        pid,
-        tree=tree,
-        names=names,
-        fork_names=fork_names,
-        unsafe_attach=unsafe_attach,
-        trim=trim,
-        timeout_s=timeout_s,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplainRequest:
+    """A process to explain, and how far to go.
+
+    Attributes:
+        pid: the process.
+        tree: explain its children too.
+        names: ask the program for the names of its objects.
+        fork_names: ask forked workers for names too, which copies pages that they share with their parent, for good.
+        advice: say what the rules see in the process and what they say of its run.
+        trim: call ``malloc_trim`` in the program and say what that gave back.
+        unsafe_attach: without an agent, let a debugger start one, which can crash the program.
+        timeout_s: how long to wait for an answer of a process.
+    """
+
+    pid: int
+    tree: bool = True
+    names: bool = True
+    fork_names: bool = False
+    advice: bool = True
+    trim: bool = False
+    unsafe_attach: bool = False
+    timeout_s: float = 2.0
+
+
+def explain(request: ExplainRequest) -> ExplanationDocument:
+    """Explain what holds the memory of a process.
+
+    Args:
+        request: the process, and how far to go.
+
+    Returns:
+        Its memory by object, by class and what is left; its children; findings and advice.
+
+    Raises:
+        AnalysisError: there is no such process, or it may not be looked at.
+    """
+    tree = explain_tree(
+        request.pid,
+        tree=request.tree,
+        names=request.names,
+        fork_names=request.fork_names,
+        unsafe_attach=request.unsafe_attach,
+        trim=request.trim,
+        timeout_s=request.timeout_s,
     )
-    facts = described(found.top) if advised and found.top.way != "pages" else {}
-    top = replace(found.top, pauses_s=(*found.top.pauses_s, *facts.get("pauses_s", ())))
-    found = replace(found, processes=(top, *found.processes[1:]))
-    budget = process_budget(top)
+    facts = described(tree.top) if request.advice and tree.top.way != "pages" else {}
+    top = replace(tree.top, pauses_s=(*tree.top.pauses_s, *facts.get("pauses_s", ())))
+    tree = replace(tree, processes=(top, *tree.processes[1:]))
+    limits = read_limits(pid=str(top.pid))
+    budget = process_budget(top, limits)
     return explanation_document(
-        found,
-        findings=find_live(with_limits(found)) if advised else (),
-        advice=advise_on(top, facts),
+        tree,
+        findings=find_live(with_limits(tree, limits)) if request.advice else (),
+        advice=advise_on(top, facts, budget),
         limit_bytes=budget.ram_bytes,
         limit_source=budget.ram_source,
     )
+
+
+def process_named(text: str) -> int:
+    """Return the number of the process whose command holds a text; raise an error unless there is exactly one."""
+    processes = by_name(text)
+    if not processes:
+        raise AnalysisError(f"no process has {text!r} in its command")
+    if len(processes) > 1:
+        listed = _listed(processes)
+        raise UsageError(f"{len(processes)} processes have {text!r} in their command; give one number: {listed}")
+    return processes[0].pid
+
+
+def _listed(processes: tuple[Process, ...]) -> str:
+    shown = "; ".join(f"{process.pid} ({process.command[:60]})" for process in processes[:8])
+    return shown + ("; …" if len(processes) > 8 else "")

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from rlmem.cli.common import check_html, chosen_format, emit, html_options, output_options
-from rlmem.errors import AnalysisError, UsageError
-
-if TYPE_CHECKING:
-    from rlmem.measure.processes import Process
+from rlmem.errors import UsageError
 
 
 @click.command("explain")
@@ -110,21 +107,23 @@ def command(
     for option, is_given in (("--address", address is not None), ("--html", html is not None), ("--redact", redact)):
         if is_given:
             raise UsageError(f"{option} is for a cluster: give --ray too")
-    from rlmem.app.explain import explained
+    if (pid is None) == (name is None):
+        raise UsageError("give the number of a process, --name TEXT to find it by its command, or --ray for a cluster")
+    from rlmem.app.explain import ExplainRequest, explain, process_named
     from rlmem.report.explain import explain_view
     from rlmem.report.render import render_view
 
-    explanation = explained(
-        _pid(pid, name),
+    request = ExplainRequest(
+        pid=process_named(name or "") if pid is None else pid,
         tree=tree,
         names=names,
         fork_names=fork_names,
-        advised=advised,
+        advice=advised,
         trim=trim,
         unsafe_attach=unsafe_attach,
         timeout_s=timeout_s,
     )
-    emit(render_view(explanation, explain_view, wanted, output), output)
+    emit(render_view(explain(request), explain_view, wanted, output), output)
     return 0
 
 
@@ -173,23 +172,3 @@ def _emit_cluster(
         nodes = {word for node in document["nodes"] for word in (node["address"], node["host"])}
         kept = redacted(document, own_names() | nodes) if redact else document
         emit(render_html(kept), html)
-
-
-def _pid(pid: int | None, name: str | None) -> int:
-    if (pid is None) == (name is None):
-        raise UsageError("give the number of a process, --name TEXT to find it by its command, or --ray for a cluster")
-    if pid is not None:
-        return pid
-    from rlmem.measure.processes import by_name
-
-    found = by_name(name or "")
-    if not found:
-        raise AnalysisError(f"no process has {name!r} in its command")
-    if len(found) > 1:
-        raise UsageError(f"{len(found)} processes have {name!r} in their command; give one number: {_listed(found)}")
-    return found[0].pid
-
-
-def _listed(found: tuple[Process, ...]) -> str:
-    shown = "; ".join(f"{each.pid} ({each.command[:60]})" for each in found[:8])
-    return shown + ("; …" if len(found) > 8 else "")

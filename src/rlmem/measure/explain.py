@@ -7,7 +7,7 @@ import os
 import pwd
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,7 @@ from rlmem.errors import AnalysisError
 from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
-from rlmem.measure.limits import AVAILABLE, PHYSICAL, parse_rlimits, read_limits, tightest
+from rlmem.measure.limits import AVAILABLE, PHYSICAL, Limit, parse_rlimits, tightest
 from rlmem.measure.maps import FILES, SHARED, classify
 from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
@@ -40,7 +40,7 @@ HOW_TO_NAME = (
 )
 
 
-def explain(
+def explain_tree(
     pid: int,
     *,
     tree: bool = True,
@@ -119,9 +119,8 @@ def _as_before(found: Explanation, parts: Mapping[str, int] | None) -> Explanati
     )
 
 
-def with_limits(tree: TreeExplanation) -> TreeExplanation:
+def with_limits(tree: TreeExplanation, limits: Sequence[Limit]) -> TreeExplanation:
     """The tree with the limit on its first process that leaves the least, and what the machine has."""
-    limits = read_limits(pid=str(tree.top.pid))
     machine = next((limit.nbytes for limit in limits if limit.kind == PHYSICAL), None)
     set_ = [limit for limit in limits if limit.kind not in {AVAILABLE, PHYSICAL}]
     least = tightest(set_, own_bytes=tree.top.rss_bytes)

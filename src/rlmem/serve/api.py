@@ -10,7 +10,8 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from rlmem.app.explain import explained
+from rlmem.app.explain import ExplainRequest
+from rlmem.app.explain import explain as explain_process
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
@@ -153,7 +154,7 @@ def _processes(made: APIRouter, desk: Desk) -> None:
     def explain(request: Request, pid: Pid, names: bool = True, trim: bool = False) -> dict[str, Any]:
         """Who holds the memory of a process (rlmem.explain/2); wants the token."""
         desk.check_token(request)
-        return to_plain(explained(pid, names=names, trim=trim))
+        return to_plain(explain_process(ExplainRequest(pid=pid, names=names, trim=trim)))
 
 
 def _runs(made: APIRouter, desk: Desk) -> None:

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Request
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-from rlmem.app.explain import explained
+from rlmem.app.explain import ExplainRequest
+from rlmem.app.explain import explain as explain_process
 from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.processes import living
 from rlmem.report.full import report_document
@@ -169,7 +170,7 @@ def _live(made: APIRouter, desk: Desk) -> None:
     @made.post("/live/{pid}/explain")
     def explain(request: Request, pid: int, trim: bool = False) -> str:
         desk.check_token(request)
-        return fragment(live_page.explained(explained(pid, trim=trim)))
+        return fragment(live_page.explained(explain_process(ExplainRequest(pid=pid, trim=trim))))
 
 
 def _thresholds(warn: str) -> Thresholds:

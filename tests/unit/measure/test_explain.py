@@ -23,7 +23,7 @@ from rlmem.cli import run
 from rlmem.errors import AnalysisError
 from rlmem.holdings import Explanation
 from rlmem.measure import attach, processes
-from rlmem.measure.explain import elsewhere, explain, explain_process, from_pages
+from rlmem.measure.explain import elsewhere, explain_process, explain_tree, from_pages
 from rlmem.measure.processes import living
 
 MIB = 1 << 20
@@ -138,7 +138,7 @@ def test_on_a_busy_machine_a_program_stands_still_for_parts_of_a_limited_time(st
     child = start(program=LARGE)
     hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in range(2)]
     try:
-        found = explain(child.pid, timeout_s=30).top
+        found = explain_tree(child.pid, timeout_s=30).top
     finally:
         for hog in hogs:
             hog.kill()
@@ -193,7 +193,7 @@ def test_what_a_short_run_will_still_take_is_what_it_takes(start: Start, capsys:
     child.stdin.write("go\n")
     child.stdin.flush()
     assert child.stdout.readline() == "done\n"
-    after = explain(child.pid).top
+    after = explain_tree(child.pid).top
     assert after.rss_bytes - top["rss_bytes"] == pytest.approx(top["growth_bytes"], abs=3 * MIB)
     assert after.full_growth_bytes > 40_000_000
 
@@ -395,7 +395,7 @@ def test_a_forked_child_has_an_agent_of_its_own_and_shared_pages_count_once(star
     while len(processes.descendants(child.pid)) < 1 and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
-    tree = explain(child.pid, fork_names=True)
+    tree = explain_tree(child.pid, fork_names=True)
     assert [each.way for each in tree.processes] == ["agent", "agent"]
     assert tree.processes[1].role == "worker"
     assert all(summed(each) == each.rss_bytes for each in tree.processes)
@@ -424,7 +424,7 @@ def test_to_explain_forked_workers_leaves_their_pages_shared(start: Start) -> No
     pids = proc.tree(child.pid)
     try:
         before, _ = proc.tree_parts(pids)
-        tree = explain(child.pid)
+        tree = explain_tree(child.pid)
         after, _ = proc.tree_parts(pids)
         assert [each.way for each in tree.processes] == ["agent", *["pages"] * 4]
         assert tree.pss_bytes == pytest.approx(before, abs=2 * MIB)
@@ -432,7 +432,7 @@ def test_to_explain_forked_workers_leaves_their_pages_shared(start: Start) -> No
         own = after - before  # the parent's copy of the pages with its objects, once
         assert own < 60 * MIB
         assert any("copied" in note for note in tree.top.notes)
-        named = explain(child.pid, fork_names=True)
+        named = explain_tree(child.pid, fork_names=True)
         assert [each.way for each in named.processes] == ["agent"] * 5
         assert proc.tree_parts(pids)[0] - after > max(own // 2, 4 * MIB)  # a part of four workers'
     finally:
@@ -527,7 +527,7 @@ def test_the_command_shows_owners_and_the_growth_to_come(
     assert "unexplained" in said
     assert run(["explain", "--name", str(tmp_path / "träin.py"), "--json", "--trim"]) == 0
     document = json.loads(capsys.readouterr().out)
-    assert document["schema"] == "rlmem.explain/1"
+    assert document["schema"] == "rlmem.explain/2"
     assert document["processes"][0]["pid"] == child.pid
     assert document["processes"][0]["trimmed_bytes"] >= 0
 

@@ -19,7 +19,8 @@ from rlmem.documents.explanation import explanation_document
 from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.measure import attach
-from rlmem.measure.explain import explain, with_limits
+from rlmem.measure.explain import explain_tree, with_limits
+from rlmem.measure.limits import read_limits
 from rlmem.report.explain import explain_view
 from rlmem.report.markdown import render
 from rlmem.rules import find_live
@@ -193,8 +194,8 @@ def test_a_real_heap_with_holes_is_seen_and_then_trimmed(tmp_path: Path) -> None
     if counts.free_heap() is None:
         pytest.skip("this C library does not say what is free")
     with started(tmp_path, FREED) as child:
-        before = explain(child.pid, timeout_s=20)
-        after = explain(child.pid, timeout_s=20, trim=True)
+        before = explain_tree(child.pid, timeout_s=20)
+        after = explain_tree(child.pid, timeout_s=20, trim=True)
     assert before.top.free_heap_bytes is not None
     assert before.top.free_heap_bytes > 200 * MIB
     (free,) = found("MEM703", before)
@@ -207,7 +208,7 @@ def test_a_real_heap_with_holes_is_seen_and_then_trimmed(tmp_path: Path) -> None
 
 
 def test_limits_of_a_process_are_read_beside_what_the_machine_has() -> None:
-    own = with_limits(tree(process(pid=os.getpid())))
+    own = with_limits(tree(process(pid=os.getpid())), read_limits(pid=str(os.getpid())))
     assert own.machine_bytes is not None
     assert own.machine_bytes > GIB
     assert own.limit_bytes is None or own.limit_source

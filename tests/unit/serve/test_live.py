@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from rlmem.app.explain import explained
+from rlmem.app.explain import ExplainRequest, explain
 from rlmem.errors import AnalysisError
 from rlmem.serve import live
 from rlmem.serve.live import Finder, Hub, moment_of
@@ -157,5 +157,5 @@ def test_no_more_than_a_few_are_watched_at_once(
 
 
 def test_explaining_names_what_holds_the_memory(start: Callable[..., subprocess.Popen[str]]) -> None:
-    document = explained(start(AGENT).pid)
+    document = explain(ExplainRequest(pid=start(AGENT).pid))
     assert any("kept" in holding.path for holding in document.top.holdings)
