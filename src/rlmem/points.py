@@ -105,6 +105,14 @@ class Point:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Axis:
+    """A name and the values to try."""
+
+    name: str
+    values: tuple[int | str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointOptions:
     """How points are measured: the same for every point of a sweep."""
 
@@ -118,3 +126,12 @@ class PointOptions:
     time_limit_s: float | None = None
     #: Updates to run before the point ends; ``None`` is as few as tell the truth.
     updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSettings:
+    """What a sweep asks for, beside its target; the store keeps it with the run."""
+
+    axes: tuple[Axis, ...] = ()
+    repeat: int = 1
+    options: PointOptions = field(default_factory=PointOptions)

@@ -99,9 +99,9 @@ def command(
 
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
+    from rlmem.app.runs import stored_sweep
     from rlmem.budget import cap_bytes
     from rlmem.points import PointOptions
-    from rlmem.report.saved import run_document
     from rlmem.report.sweep_view import sweep_view
     from rlmem.runner.store import open_store
     from rlmem.runner.sweep import Running, Sweep, parse_axes
@@ -131,9 +131,9 @@ def command(
         except KeyboardInterrupt:
             return _interrupted(running, len(store.points(running.run.id)))
         run = running.finish()
-        document = run_document(store, run)
+        document = stored_sweep(store, run)
     deliver(document, sweep_view, wanted, output, csv, parquet)
-    return 0 if all(row["status"] == "ok" for row in document["rows"]) else 1
+    return 0 if document.is_ok else 1
 
 
 def measure_function(target: Target) -> Measure:

@@ -47,8 +47,8 @@ def command(
       rlmem runs --kind measure --json
       rlmem runs --delete 3f9a
     """
+    from rlmem.app.runs import run_row
     from rlmem.report.render import render_view
-    from rlmem.report.saved import run_row
     from rlmem.runner.store import open_store
 
     wanted = chosen_format(format_, output, as_json=as_json)

@@ -43,7 +43,7 @@ def check_export(output: Path | None, parquet: Path | None) -> None:
 
 
 def deliver(
-    document: dict[str, Any],
+    document: Any,
     view: Callable[[Any], View],
     wanted: str,
     output: Path | None,
@@ -62,10 +62,16 @@ def deliver(
         emit(render_view(document, view, wanted, output), output)
 
 
-def export(document: dict[str, Any], csv: Path | None, parquet: Path | None) -> None:
+def export(document: Any, csv: Path | None, parquet: Path | None) -> None:
     """Write the points as tables."""
+    from rlmem.documents.contract import from_plain
+    from rlmem.documents.sweep import SweepDocument
     from rlmem.report.export import csv_text, parquet_bytes
 
+    if csv is None and parquet is None:
+        return
+    if not isinstance(document, SweepDocument):
+        document = from_plain(SweepDocument, document, "sweep")
     if csv is not None:
         emit(csv_text(document), csv)
     if parquet is not None:

@@ -35,6 +35,7 @@ def command(which: str, output: Path | None) -> int:
     """
     from rlmem.documents.contract import schema_of
     from rlmem.documents.explanation import ExplanationDocument
+    from rlmem.documents.sweep import SweepDocument
     from rlmem.report.cluster_explained import CLUSTER_JSON_SCHEMA
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
@@ -42,14 +43,13 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
-    from rlmem.report.sweep import SWEEP_JSON_SCHEMA
     from rlmem.report.watch import MOMENT_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
     schemas = {
         "plan": PLAN_JSON_SCHEMA,
         "run": RUN_JSON_SCHEMA,
-        "sweep": SWEEP_JSON_SCHEMA,
+        "sweep": schema_of(SweepDocument),
         "explain": schema_of(ExplanationDocument),
         "cluster": CLUSTER_JSON_SCHEMA,
         "placement": PLACEMENT_JSON_SCHEMA,

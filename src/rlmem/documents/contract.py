@@ -37,6 +37,8 @@ class Document:
     TITLE: ClassVar[str]
     #: How a document of an older version is read: its schema, and what makes of its data that of the next version.
     OLDER: ClassVar[Mapping[str, Callable[[Plain], Plain]]] = {}
+    #: Fields that a document makes of its others; what a file has there is not read.
+    COMPUTED: ClassVar[frozenset[str]] = frozenset()
     #: The version of rlmem that wrote the document; empty where it did not say.
     rlmem: str = __version__
 
@@ -95,6 +97,7 @@ def from_plain(kind: type[DocumentT], data: Any, where: str) -> DocumentT:
     elif schema != kind.SCHEMA:
         readable = ", ".join((kind.SCHEMA, *kind.OLDER))
         raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {readable}")
+    data = {key: value for key, value in data.items() if key not in kind.COMPUTED}
     try:
         return msgspec.convert({"rlmem": "", **data}, kind)
     except msgspec.ValidationError as error:

@@ -5,20 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import UsageError
 from rlmem.report.compare import compare_plan_documents, compare_view
 from rlmem.report.compare_recorded import compare_recorded, compare_recorded_view
-from rlmem.report.compare_sweeps import compare_sweeps, compare_sweeps_view
 from rlmem.report.document import PLAN_SCHEMA
 from rlmem.report.recorded import RECORDED_SCHEMA
-from rlmem.report.sweep import SWEEP_SCHEMA
+from rlmem.report.sweep import compare_plain_sweeps, compare_plain_sweeps_view
 from rlmem.report.view import View
 
 Compare = Callable[[Sequence[Mapping[str, Any]], Sequence[str]], dict[str, Any]]
 ViewOf = Callable[[Any], View]
 _WAYS: dict[str, tuple[Compare, ViewOf]] = {
     PLAN_SCHEMA: (compare_plan_documents, compare_view),
-    SWEEP_SCHEMA: (compare_sweeps, compare_sweeps_view),
+    SweepDocument.SCHEMA: (compare_plain_sweeps, compare_plain_sweeps_view),
     RECORDED_SCHEMA: (compare_recorded, compare_recorded_view),
 }
 

@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from rlmem.app.runs import stored_sweep
 from rlmem.core.target import Target
+from rlmem.documents.contract import to_plain
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.fields import find_field, plain_value
 from rlmem.plan import Budget, sentence
@@ -19,7 +21,6 @@ from rlmem.report.document import plan_document, read_plan_document
 from rlmem.report.fit import step_document
 from rlmem.report.outlook import capacity, growth
 from rlmem.report.plan import plan_view
-from rlmem.report.sweep import sweep_document
 from rlmem.report.view import View
 from rlmem.rules.knobs import main_knob
 from rlmem.runner.facts import machine_facts, own_versions
@@ -73,7 +74,7 @@ def newest_measurement(target: str) -> dict[str, Any] | None:
     try:
         with open_store() as store:
             run = next((run for run in store.runs(kind="measure") if run.target == target), None)
-            return sweep_document(run, run.document, store.points(run.id)) if run else None
+            return to_plain(stored_sweep(store, run)) if run else None
     except AnalysisError:
         return None
 

@@ -1,4 +1,4 @@
-"""Results that were kept: documents of any kind read again, and stored runs as documents and as rows."""
+"""Results that were kept: documents of any kind read again, and stored runs as documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 #: Schema to the module that knows it, its reader and its view.
 DOCUMENTS = {
     "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.plan", "plan_view"),
-    "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep_view", "sweep_view"),
+    "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep", "plain_sweep_view"),
     "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
     "rlmem.report/1": ("rlmem.report.full", "read_report_document", "rlmem.report.full", "report_view"),
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
@@ -53,35 +53,7 @@ def run_document(store: Store, run: Run) -> dict[str, Any]:
         return recorded_document(run.document, store.timeline(run.id), run)
     if run.kind != "measure":
         return run.document
-    from rlmem.report.sweep import sweep_document
+    from rlmem.app.runs import stored_sweep
+    from rlmem.documents.contract import to_plain
 
-    return sweep_document(run, run.document, store.points(run.id))
-
-
-def run_row(store: Store, run: Run) -> dict[str, Any]:
-    """A run in short, as lists of runs have it."""
-    points = store.points(run.id)
-    return {
-        "id": run.id,
-        "kind": run.kind,
-        "target": run.target,
-        "command": list(run.command),
-        "started": run.started,
-        "finished": run.finished,
-        "status": run.status,
-        "points": len(points),
-        "peak_bytes": max(
-            (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
-        ),
-        "machine": dict(run.machine),
-        "versions": dict(run.versions),
-    }
-
-
-def _recorded_peak(run: Run) -> int | None:
-    """The peak of a run of ``rlmem run`` that has ended, or the RAM that a plan expects."""
-    if run.kind == "plan":
-        tops = [peak for peak in run.document.get("peaks", ()) if peak["is_peak"] and peak["device"] == "ram"]
-        return tops[0]["expected_bytes"] if tops else None
-    ended = run.document.get("ended") if run.kind == "run" else None
-    return ended["peak"]["nbytes"] or None if ended else None
+    return to_plain(stored_sweep(store, run))

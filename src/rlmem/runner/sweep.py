@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlmem.core.target import RLLIB, Target
+from rlmem.documents.contract import plain_part, read_part
 from rlmem.errors import RlmemError, UsageError
-from rlmem.points import Point, PointOptions, Values, axes_text
+from rlmem.points import Axis, Point, PointOptions, SweepSettings, Values, axes_text
 from rlmem.runner.store import Run, Store
 from rlmem.runner.tree import read_stat
 from rlmem.units import parse_count
@@ -39,14 +40,6 @@ class Execute(Protocol):
 
     def __call__(self, jobs: Sequence[Job], /) -> Generator[tuple[Job, Point], None, None]:
         """One after another, as they are finished."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Axis:
-    """A name and the values to try."""
-
-    name: str
-    values: tuple[int | str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,16 +89,7 @@ class Sweep:
         """What the sweep asked for, as plain data."""
         return {
             "target": self.target.text,
-            "axes": [{"name": axis.name, "values": list(axis.values)} for axis in self.axes],
-            "repeat": self.repeat,
-            "options": {
-                "python": self.options.python,
-                "args": list(self.options.args),
-                "sets": list(self.options.sets),
-                "cap_bytes": self.options.cap_bytes,
-                "time_limit_s": self.options.time_limit_s,
-                "updates": self.options.updates,
-            },
+            **plain_part(SweepSettings(axes=self.axes, repeat=self.repeat, options=self.options)),
         }
 
     @property
@@ -198,6 +182,18 @@ def _between(word: str, first: int, last: int, count: int) -> tuple[int, ...]:
     return tuple(first + round(index * (last - first) / (count - 1)) for index in range(count))
 
 
+def stored_settings(run: Run) -> SweepSettings:
+    """Return what a stored run of ``rlmem measure`` asked for.
+
+    Raises:
+        UsageError: it was not kept, or by something else than rlmem.
+    """
+    try:
+        return read_part(SweepSettings, run.document)
+    except ValueError as error:
+        raise UsageError(f"run {run.id}: not a complete sweep: {error}") from None
+
+
 def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
     """Points that earlier runs of the same sweep measured and that would come out the same, the newest of each.
 
@@ -206,10 +202,10 @@ def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
     cap = sweep.options.cap_bytes
     found: dict[tuple[str, int], Point] = {}
     for run in reversed(store.runs(kind="measure", sweep=sweep.key)):
-        then = run.document.get("options", {}).get("cap_bytes")
+        then = stored_settings(run).options.cap_bytes
         for kept in store.points(run.id):
             reached = kept.status == "oom" and kept.peak_bytes is not None  # else it was ended by somebody else
-            same_end = reached and None not in (cap, then) and cap <= then * SAME_CAP
+            same_end = reached and cap is not None and then is not None and cap <= then * SAME_CAP
             if kept.is_ok or same_end:
                 found[kept.key] = kept
     return found

@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rlmem.app.runs import run_row
 from rlmem.report.comparing import compare_documents
 from rlmem.report.full import recorded_report
-from rlmem.report.saved import read_document, run_document, run_row
+from rlmem.report.saved import read_document, run_document
 from rlmem.report.view import View
 from rlmem.runner.store import open_store
 

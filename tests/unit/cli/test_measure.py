@@ -15,9 +15,10 @@ import pytest
 from rlmem.cli import measure as module
 from rlmem.cli import run
 from rlmem.core.target import Target
+from rlmem.documents.contract import schema_of
+from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
-from rlmem.report.sweep import SWEEP_JSON_SCHEMA
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.sources.target import parse_target
 from rlmem.units import GIB, MIB
@@ -172,7 +173,7 @@ def test_what_cannot_be_measured_is_a_row(capsys: pytest.CaptureFixture[str]) ->
 def test_json_is_the_contract_and_alone_on_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *SWEEP, "--repeat", "2", "--json")
     data = json.loads(out)
-    jsonschema.validate(data, SWEEP_JSON_SCHEMA)
+    jsonschema.validate(data, schema_of(SweepDocument))
     assert (code, len(data["points"]), len(data["rows"])) == (1, 6, 3)
     assert "[6/6]" in err
 

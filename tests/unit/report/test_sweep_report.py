@@ -12,34 +12,19 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
+from rlmem.documents.sweep import SweepDocument, in_order
+from rlmem.documents.sweep_comparison import PointDifference, compare_sweeps
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point, PointProcess, PredictedPeak
+from rlmem.points import Axis, Point, PointOptions, PointProcess, PredictedPeak
 from rlmem.report import export
-from rlmem.report.compare_sweeps import compare_sweeps, compare_sweeps_view
+from rlmem.report.compare_sweeps import compare_sweeps_view
 from rlmem.report.plot import plot
 from rlmem.report.render import render_view
-from rlmem.report.sweep import SWEEP_JSON_SCHEMA, read_sweep_document, sweep_document
 from rlmem.report.sweep_view import sweep_view
-from rlmem.runner.store import Run
 from rlmem.units import GIB, MIB
 
 NEED = "needs 14.4 GB more in update: stack of observations"
-
-
-def run(target: str = "drone-swarm", status: str = "ok") -> Run:
-    return Run(
-        id="abcd1234",
-        kind="measure",
-        target=target,
-        command=("rlmem", "measure", target),
-        sweep="k",
-        started="2026-01-02T03:04:05Z",
-        finished="2026-01-02T03:05:05Z",
-        status=status,
-        machine={"system": "Linux 6"},
-        versions={"rlmem": "1"},
-        document={},
-    )
 
 
 def point(agents: int, **more: Any) -> Point:
@@ -66,63 +51,80 @@ def oom(agents: int) -> Point:
     return point(agents, status="oom", peak_bytes=16 * GIB, note=NEED, phases={}, components={})
 
 
-def document(*points: Point, repeats: int = 1, cap: int | None = 16 * GIB, **how: Any) -> dict[str, Any]:
-    values = list(dict.fromkeys(p.values["agents"] for p in points if p.values))
-    header = {
-        "axes": [{"name": "agents", "values": values}] if values else [],
-        "repeat": repeats,
-        "options": {"cap_bytes": cap, "time_limit_s": 900.0},
-    }
+def document(*points: Point, repeats: int = 1, cap: int | None = 16 * GIB, **how: Any) -> SweepDocument:
+    values = tuple(dict.fromkeys(p.values["agents"] for p in points if p.values))
     seen: dict[Any, int] = {}
     kept = []
     for p in points:
         key = p.values.get("agents")
         seen[key] = seen.get(key, -1) + 1
         kept.append(replace(p, repeat=seen[key]))
-    return sweep_document(run(**how), header, kept)
+    about: dict[str, Any] = {"target": "drone-swarm", "status": "ok", **how}
+    return SweepDocument(
+        rlmem="1",
+        run="abcd1234",
+        command=("rlmem", "measure", about["target"]),
+        started="2026-01-02T03:04:05Z",
+        machine={"system": "Linux 6"},
+        axes=(Axis(name="agents", values=values),) if values else (),
+        repeat=repeats,
+        options=PointOptions(cap_bytes=cap, time_limit_s=900.0),
+        points=tuple(kept),
+        **about,
+    )
 
 
 FULL = document(point(10), point(100), point(1000), oom(5000))
 
 
-def text(data: dict[str, Any], wanted: str = "text") -> str:
+def text(data: SweepDocument, wanted: str = "text") -> str:
     return render_view(data, sweep_view, wanted, None)
 
 
 def test_the_document_is_the_contract_and_comes_back() -> None:
-    jsonschema.validate(FULL, SWEEP_JSON_SCHEMA)
-    again = json.loads(json.dumps(FULL))
-    assert read_sweep_document(again, "file") == json.loads(json.dumps(FULL))
+    plain = json.loads(to_json(FULL))
+    jsonschema.validate(plain, schema_of(SweepDocument))
+    assert from_plain(SweepDocument, plain, "file") == FULL
 
 
 def test_a_document_without_what_can_be_made_again_is_read() -> None:
-    data = json.loads(json.dumps(FULL))
+    data = to_plain(FULL)
     del data["rows"], data["fits"]
     for row in data["points"]:
         del row["vram"], row["cgroup_bytes"], row["predicted_components"]
-    assert read_sweep_document(data, "file")["rows"][0]["measured_bytes"] == GIB + 130 * MIB
+    assert from_plain(SweepDocument, data, "file").rows[0].measured_bytes == GIB + 130 * MIB
+
+
+def test_rows_and_lines_are_those_of_the_points_whatever_a_file_says() -> None:
+    data = {**to_plain(FULL), "rows": [{"measured_bytes": "much"}], "fits": None}
+    assert from_plain(SweepDocument, data, "file") == FULL
 
 
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"points": 3}, "points: expected array"),
-        ({"points": [{}]}, r"points\[0\]\.repeat: missing"),
+        ({"points": [{}]}, r"points\[0\]\.values: missing"),
+        (
+            {"points": [{"values": {}, "status": "fine", "peak_bytes": None}]},
+            r"points\[0\]\.status: 'fine' is not one of",
+        ),
         ({"axes": [{"name": 3, "values": []}]}, r"axes\[0\]\.name: expected string"),
         ({"options": {"cap_bytes": "much"}}, "options.cap_bytes: expected integer or null"),
+        ({"schema": "rlmem.sweep/9"}, "schema 'rlmem.sweep/9' is not one this version reads"),
     ],
 )
 def test_a_document_that_is_not_complete_is_refused(change: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        read_sweep_document({**json.loads(json.dumps(FULL)), **change}, "file")
+        from_plain(SweepDocument, {**to_plain(FULL), **change}, "file")
 
 
 @pytest.mark.parametrize("path", ["phases", "values", "components", "versions", "predicted"])
 def test_junk_inside_a_point_is_refused(path: str) -> None:
-    data = json.loads(json.dumps(FULL))
+    data = to_plain(FULL)
     data["points"][0][path] = {"low": [], "update": []}
     with pytest.raises(UsageError, match=rf"points\[0\]\.{path}"):
-        read_sweep_document(data, "file")
+        from_plain(SweepDocument, data, "file")
 
 
 def test_the_table_has_predicted_beside_measured_and_what_went_wrong() -> None:
@@ -162,9 +164,9 @@ def test_a_bend_is_said() -> None:
 
 def test_repeats_have_a_spread() -> None:
     data = document(point(10), point(10, peak_bytes=GIB), point(10, status="timeout", peak_bytes=None), repeats=3)
-    (row,) = data["rows"]
-    assert (row["runs"], row["ok_runs"], row["status"]) == (3, 2, "timeout")
-    assert (row["least_bytes"], row["most_bytes"]) == (GIB, GIB + 130 * MIB)
+    (row,) = data.rows
+    assert (row.runs, row.ok_runs, row.status) == (3, 2, "timeout")
+    assert (row.least_bytes, row.most_bytes) == (GIB, GIB + 130 * MIB)
     assert "1.00 GiB – 1.13 GiB (11.9%)" in text(data)
     assert "2 of 3" in text(data)
 
@@ -197,7 +199,7 @@ def test_nothing_that_ended_well_still_draws() -> None:
     out = text(data)
     assert "2 of 2 points did not end well" in out
     assert "raised ValueError" in out
-    assert data["fits"]["measured"] == []
+    assert data.fits.measured == ()
 
 
 def test_vram_is_shown_where_there_is_some() -> None:
@@ -206,7 +208,7 @@ def test_vram_is_shown_where_there_is_some() -> None:
 
 def test_an_interrupted_sweep_says_how_far_it_came() -> None:
     data = document(point(10), status="interrupted")
-    data["axes"][0]["values"] = [10, 20, 30]
+    data = replace(data, axes=(Axis(name="agents", values=(10, 20, 30)),))
     assert "interrupted: 1 of 3 points measured" in text(data)
 
 
@@ -224,11 +226,9 @@ def test_a_plot_in_markdown_is_a_code_block() -> None:
     assert "●" in block
 
 
-def test_points_are_shown_in_the_order_of_the_axes() -> None:
-    header = {"axes": [{"name": "agents", "values": [30, 10, 20]}], "repeat": 1, "options": {}}
-    kept = [point(n) for n in (10, 20, 30)]
-    rows = sweep_document(run(), header, kept)["rows"]
-    assert [row["values"]["agents"] for row in rows] == [30, 10, 20]
+def test_points_are_in_the_order_of_the_axes() -> None:
+    axes = (Axis(name="agents", values=(30, 10, 20)),)
+    assert [p.values["agents"] for p in in_order(axes, [point(n) for n in (10, 20, 30)])] == [30, 10, 20]
 
 
 def test_a_plot_puts_marks_where_they_belong() -> None:
@@ -269,15 +269,15 @@ def test_parquet_holds_the_same_table() -> None:
 def test_two_sweeps_are_compared_point_by_point() -> None:
     other = document(point(10, versions={"torch": "2.9.0"}), point(100, peak_bytes=GIB, components={"x": 5}), point(7))
     data = compare_sweeps((FULL, other), ("left", "right"))
-    assert data["at"] == {"agents": 100}
-    assert data["points"][1] == {
-        "values": {"agents": 100},
-        "left_status": "ok",
-        "right_status": "ok",
-        "left_bytes": GIB + 1300 * MIB,
-        "right_bytes": GIB,
-    }
-    assert {row["name"]: row["right_bytes"] for row in data["components"]} == {"rollout.observations": None, "x": 5}
+    assert data.at == {"agents": 100}
+    assert data.points[1] == PointDifference(
+        values={"agents": 100},
+        left_status="ok",
+        right_status="ok",
+        left_bytes=GIB + 1300 * MIB,
+        right_bytes=GIB,
+    )
+    assert {row.name: row.right_bytes for row in data.components} == {"rollout.observations": None, "x": 5}
     for wanted in ("text", "markdown", "json"):
         out = render_view(data, compare_sweeps_view, wanted, None)
         assert "oom" in out
@@ -289,6 +289,6 @@ def test_two_sweeps_are_compared_point_by_point() -> None:
 
 def test_sweeps_that_share_nothing_are_still_listed() -> None:
     data = compare_sweeps((document(point(1)), document(point(2))), ("left", "right"))
-    assert data["at"] is None
-    assert len(data["points"]) == 2
+    assert data.at is None
+    assert len(data.points) == 2
     assert "–" in render_view(data, compare_sweeps_view, "text", None)

@@ -9,9 +9,9 @@ import pytest
 
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Axis, Point, PointOptions, Values
 from rlmem.runner.store import Store, open_store
-from rlmem.runner.sweep import Axis, Running, Sweep, parse_axes, parse_axis
+from rlmem.runner.sweep import Running, Sweep, parse_axes, parse_axis
 from rlmem.sources.target import parse_target
 
 AGENTS = Axis(name="agents", values=(1, 2, 3))

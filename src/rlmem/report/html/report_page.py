@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.documents.contract import from_plain
+from rlmem.documents.sweep import SweepDocument
 from rlmem.report.full import fields_diff
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
@@ -81,7 +83,7 @@ def measured(found: Mapping[str, Any] | None, target: str, differs: Sequence[str
         title,
         parts.verdict([(other, "warn")]) if other else None,
         element("div", {"class": "pairs"}, bars),
-        parts.table(points_table(found), caption="Points"),
+        parts.table(points_table(from_plain(SweepDocument, found, "report")), caption="Points"),
         parts.unfold("By component, at the last point", parts.table(table, caption="Components"))
         if components
         else None,

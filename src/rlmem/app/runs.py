@@ -1,0 +1,56 @@
+"""Stored runs: the sweep of one, and one in short."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rlmem.documents.sweep import SweepDocument, in_order
+from rlmem.runner.store import Run, Store
+from rlmem.runner.sweep import stored_settings
+
+
+def stored_sweep(store: Store, run: Run) -> SweepDocument:
+    """Return a run of ``rlmem measure`` as a document, of the points it has so far."""
+    asked = stored_settings(run)
+    return SweepDocument(
+        rlmem=run.versions.get("rlmem", ""),
+        run=run.id,
+        target=run.target,
+        command=run.command,
+        started=run.started,
+        status=run.status,
+        machine=run.machine,
+        axes=asked.axes,
+        repeat=asked.repeat,
+        options=asked.options,
+        points=in_order(asked.axes, store.points(run.id)),
+    )
+
+
+def run_row(store: Store, run: Run) -> dict[str, Any]:
+    """A run in short, as lists of runs have it."""
+    points = store.points(run.id)
+    return {
+        "id": run.id,
+        "kind": run.kind,
+        "target": run.target,
+        "command": list(run.command),
+        "started": run.started,
+        "finished": run.finished,
+        "status": run.status,
+        "points": len(points),
+        "peak_bytes": max(
+            (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
+        ),
+        "machine": dict(run.machine),
+        "versions": dict(run.versions),
+    }
+
+
+def _recorded_peak(run: Run) -> int | None:
+    """The peak of a run of ``rlmem run`` that has ended, or the RAM that a plan expects."""
+    if run.kind == "plan":
+        tops = [peak for peak in run.document.get("peaks", ()) if peak["is_peak"] and peak["device"] == "ram"]
+        return tops[0]["expected_bytes"] if tops else None
+    ended = run.document.get("ended") if run.kind == "run" else None
+    return ended["peak"]["nbytes"] or None if ended else None

@@ -1,0 +1,113 @@
+"""Two sweeps side by side as a document: every point they share, and where the difference lies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from msgspec import Meta
+
+from rlmem.documents.contract import Document
+from rlmem.documents.parts import Size
+from rlmem.documents.sweep import SweepDocument, SweepRow
+from rlmem.line_fit import LineFit
+from rlmem.points import Status, Values, axes_text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepSide:
+    """One of the sweeps in short."""
+
+    label: str
+    target: str
+    started: str
+    versions: Mapping[str, str]
+    fits: tuple[LineFit, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointDifference:
+    """The same values measured on both sides; null where one side has not measured them."""
+
+    values: Values
+    left_status: Status | None
+    right_status: Status | None
+    left_bytes: Size | None
+    right_bytes: Size | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NameDifference:
+    """A phase or a component on both sides; null where one side has none of that name."""
+
+    name: str
+    left_bytes: Size | None
+    right_bytes: Size | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SweepComparisonDocument(Document):
+    """Two measurements side by side. Sizes are integers in bytes."""
+
+    SCHEMA: ClassVar[str] = "rlmem.compare-sweeps/1"
+    TITLE: ClassVar[str] = "rlmem compare of two sweeps"
+
+    left: SweepSide
+    right: SweepSide
+    points: tuple[PointDifference, ...]
+    at: Annotated[Values | None, Meta(description="the largest point that both have; null when they share none")]
+    phases: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
+    components: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
+
+
+def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) -> SweepComparisonDocument:
+    """Return points by values, lines, and the phases and components of the largest point both have."""
+    left, right = ({axes_text(row.values): row for row in document.rows} for document in documents)
+    shared = [
+        (left[key], right[key])
+        for key in left
+        if key in right and left[key].measured_bytes is not None and right[key].measured_bytes is not None
+    ]
+    largest = max(shared, key=lambda pair: pair[0].measured_bytes or 0, default=None)
+    return SweepComparisonDocument(
+        left=_side(documents[0], labels[0]),
+        right=_side(documents[1], labels[1]),
+        points=tuple(_pair(left.get(key), right.get(key)) for key in dict.fromkeys((*left, *right))),
+        at=largest[0].values if largest else None,
+        phases=_names(*(row.phases for row in largest)) if largest else (),
+        components=_names(*(_components(row) for row in largest)) if largest else (),
+    )
+
+
+def _side(document: SweepDocument, label: str) -> SweepSide:
+    return SweepSide(
+        label=label,
+        target=document.target,
+        started=document.started,
+        versions=document.versions,
+        fits=document.fits.measured,
+    )
+
+
+def _pair(left: SweepRow | None, right: SweepRow | None) -> PointDifference:
+    either = left or right
+    assert either is not None
+    return PointDifference(
+        values=either.values,
+        left_status=left.status if left else None,
+        right_status=right.status if right else None,
+        left_bytes=left.measured_bytes if left else None,
+        right_bytes=right.measured_bytes if right else None,
+    )
+
+
+def _names(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[NameDifference, ...]:
+    return tuple(
+        NameDifference(name=name, left_bytes=left.get(name), right_bytes=right.get(name))
+        for name in dict.fromkeys((*left, *right))
+    )
+
+
+def _components(row: SweepRow) -> dict[str, int]:
+    return {part.component: part.measured_bytes for part in row.components}
