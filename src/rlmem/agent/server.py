@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from . import collector, proc
+from . import PROTOCOL, collector, proc
 
 #: What can be asked: the function that answers, in a module of this package that is loaded when it is first needed.
 HANDLERS = {
@@ -234,7 +234,7 @@ def reply(text):
         said = handle(json.loads(text.decode("utf-8")))
     except Exception as error:
         said = {"error": "%s: %s" % (type(error).__name__, error)}
-    return json.dumps(said, default=str).encode("utf-8") + b"\n"
+    return json.dumps(dict(said, protocol=PROTOCOL), default=str).encode("utf-8") + b"\n"
 
 
 def handle(request):

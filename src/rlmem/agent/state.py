@@ -6,7 +6,7 @@ import sys
 import threading
 import time
 
-from . import mapped, proc
+from . import PROTOCOL, mapped, proc
 
 #: In the command line of processes that ``multiprocessing`` and joblib start.
 WORKERS = ("multiprocessing", "resource_tracker", "loky")
@@ -28,7 +28,7 @@ class State:
         self.overhead_bytes = 0
         #: The most this process held before its own high-water mark was set back last; see :meth:`own`.
         self.high = 0
-        self.facts = {"phases": {}, "notes": [], "met": None, "versions": {}}
+        self.facts = {"protocol": PROTOCOL, "phases": {}, "notes": [], "met": None, "versions": {}}
         self._leave = threading.Lock()
         #: A rehearsal runs until then, even if the job's time is over before.
         self.rehearsed_until = None

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
+from rlmem.agent.protocol import DescribeAnswer, DescribedFacts
 from rlmem.components import STANDING
 from rlmem.errors import RlmemError
 from rlmem.findings import Advice, Finding
@@ -32,15 +32,16 @@ def advise(process: Explanation, budget: Budget | None = None, *, timeout_s: flo
     return advise_on(process, facts, budget or process_budget(process, read_limits(pid=str(process.pid))))
 
 
-def described(process: Explanation, *, timeout_s: float = 5.0) -> Mapping[str, Any]:
+def described(process: Explanation, *, timeout_s: float = 5.0) -> DescribeAnswer:
     """Return the model a process trains, as its agent describes it; nothing when there is none, or nobody to ask."""
     try:
-        return attach.ask(process.pid, {"ask": "describe"}, timeout_s=timeout_s)
+        answer: DescribeAnswer = attach.ask(process.pid, {"ask": "describe"}, timeout_s=timeout_s)
     except RlmemError:
         return {}
+    return answer
 
 
-def advise_on(process: Explanation, facts: Mapping[str, Any], budget: Budget) -> tuple[Advice, ...]:
+def advise_on(process: Explanation, facts: DescribedFacts, budget: Budget) -> tuple[Advice, ...]:
     """Return what the rules say of a model that its process has described."""
     if not facts.get("model"):
         return ()

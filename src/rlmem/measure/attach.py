@@ -17,9 +17,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rlmem.agent import proc, server
+from rlmem.agent import PROTOCOL, proc, server
+from rlmem.agent.protocol import Question
 from rlmem.errors import AnalysisError
 from rlmem.measure.processes import Process
+from rlmem.measure.protocol import check_protocol
 
 AGENT = Path(server.__file__).parent
 #: An agent that a debugger or Python itself was told to start is waited for so long.
@@ -65,8 +67,12 @@ def _is_there(path: str) -> bool:
         return False
 
 
-def ask(process: Process | int, request: Mapping[str, Any], *, timeout_s: float = 2.0) -> dict[str, Any]:
-    """Ask a process's agent; raises :class:`NoAgent` when there is none or it does not answer in time."""
+def ask(process: Process | int, request: Question, *, timeout_s: float = 2.0) -> Any:
+    """Ask a process's agent; the answer is of the type that the protocol has for the question.
+
+    Raises:
+        NoAgent: there is none, it does not answer in time, or it speaks another version of the protocol.
+    """
     if isinstance(process, int):
         from rlmem.measure.processes import living
 
@@ -78,7 +84,7 @@ def ask(process: Process | int, request: Mapping[str, Any], *, timeout_s: float 
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as line:
             line.settimeout(timeout_s)
             line.connect(path)
-            line.sendall(json.dumps(dict(request)).encode() + b"\n")
+            line.sendall(json.dumps({**request, "protocol": PROTOCOL}).encode() + b"\n")
             said = _received(line, time.monotonic() + timeout_s)
     except TimeoutError:
         raise NoAgent(
@@ -87,8 +93,13 @@ def ask(process: Process | int, request: Mapping[str, Any], *, timeout_s: float 
         ) from None
     except OSError as error:
         raise NoAgent(f"the agent of {process.pid} cannot be asked: {error.strerror or error}") from None
+    try:
+        check_protocol(said, f"the agent of {process.pid}")
+    except AnalysisError as error:
+        raise NoAgent(str(error)) from None
     if "error" in said:
         raise NoAgent(f"the agent of {process.pid}: {said['error']}")
+    said.pop("protocol", None)  # checked; what is stored of an answer says its version itself
     return said
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from rlmem.agent.protocol import ProgramAnswer, ProgramStatus
 from rlmem.documents.contract import plain_part
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
@@ -26,7 +27,7 @@ ENVIRONMENTS = {"pidog-sac": "Ant-v5", "pidog-td3": "Ant-v5", "pidog-sac-vector"
 #: Packages that a real environment needs, by the start of its id; only to say so before a run is started.
 NEEDS = {"Ant-": ("mujoco",), "HalfCheetah-": ("mujoco",), "Hopper-": ("mujoco",), "Walker2d-": ("mujoco",)}
 
-Tick = Callable[[Sample, Mapping[str, Any]], None]
+Tick = Callable[[Sample, ProgramStatus], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,12 +148,12 @@ def bench_profile(spec: RunSpec, profile: Profile, options: BenchOptions, on_tic
 
 def benched(spec: RunSpec, profile: Profile, answer: Answer, options: BenchOptions, case: Case) -> Benched:
     """What came out, beside the plan as far as the buffer was filled and the plan of a full one."""
-    body = answer.body
+    body = cast("ProgramAnswer", answer.body)
     constants = read_calibration(options.python)
     resolved = resolve(spec)
     # What the environment holds is measured: a description cannot know what a renderer takes.
-    if body.get("env_bytes") is not None:
-        spec = spec.having({"env.bytes": body["env_bytes"] // resolved.count("n_envs")}, "measured here")
+    if (env_bytes := body.get("env_bytes")) is not None:
+        spec = spec.having({"env.bytes": env_bytes // resolved.count("n_envs")}, "measured here")
     spec = spec.having({"total_timesteps": None}, "--timesteps")  # it trains for --timesteps, however long the run is
     full = predict(resolve(spec), constants)
     filled = as_filled(spec, options.timesteps)

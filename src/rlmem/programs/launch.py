@@ -12,9 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from rlmem.agent.protocol import ProgramStatus
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.measure.protocol import check_protocol
 from rlmem.runner.child import Outcome, run_child
 from rlmem.runner.sampler import Sample
 from rlmem.trace.target import check_python
@@ -29,7 +31,7 @@ class Answer:
 
     outcome: Outcome
     body: Mapping[str, Any] = field(default_factory=dict)
-    status: Mapping[str, Any] = field(default_factory=dict)
+    status: ProgramStatus = field(default_factory=ProgramStatus)
 
     @property
     def error(self) -> str | None:
@@ -90,14 +92,14 @@ def launch(
     cap_bytes: int | None = None,
     time_limit_s: float | None = None,
     env: Mapping[str, str] | None = None,
-    on_tick: Callable[[Sample, Mapping[str, Any]], None] | None = None,
+    on_tick: Callable[[Sample, ProgramStatus], None] | None = None,
 ) -> Answer:
     """One case in a fresh process; ``on_tick`` gets a sample and the status so far, about ten times a second."""
     with tempfile.TemporaryDirectory(prefix="rlmem-case-") as name:
         folder = Path(name)
         case, answer, status = (folder / f"{part}.json" for part in ("case", "answer", "status"))
         case.write_text(json.dumps(body), encoding="utf-8")
-        tick = None if on_tick is None else lambda sample: on_tick(sample, _read(status))
+        tick = None if on_tick is None else lambda sample: on_tick(sample, _status(status))
         outcome = run_child(
             [python, program, case, answer],
             env={**os.environ, "RLMEM_STATUS": str(status), "PYTHONDONTWRITEBYTECODE": "1", **(env or {})},
@@ -106,9 +108,15 @@ def launch(
             on_tick=tick,
         )
         said = _read(answer)
+        check_protocol(said, program.name)
         if outcome.status == "ok" and not said:
             raise AnalysisError(f"{program.name} ended without an answer: {outcome.describe()}")
-        return Answer(outcome=outcome, body=said, status=_read(status))
+        return Answer(outcome=outcome, body=said, status=_status(status))
+
+
+def _status(path: Path) -> ProgramStatus:
+    """The last word of a program's status file."""
+    return cast("ProgramStatus", _read(path))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import cast
 
+from rlmem.agent.protocol import ProgramAnswer
 from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import PHASES, Ledger, Peak
@@ -50,7 +52,7 @@ def make_point(
     note: str = "",
 ) -> Point:
     """What came out of a program, beside the plan's ledger."""
-    outcome, body = answer.outcome, answer.body
+    outcome, body = answer.outcome, cast("ProgramAnswer", answer.body)
     status = outcome.status
     if status == "failed" and any(word in (answer.error or "") for word in REFUSED):
         status = "oom"

@@ -129,6 +129,8 @@ def main(run, defaults=None):
 
         traceback.print_exc()
         answer, code = {"error": "%s: %s" % (type(error).__name__, error)}, 1
+    protocol = load_by_path("rlmem_protocol", os.path.join(os.path.dirname(HERE), "agent", "__init__.py"))
+    answer = dict(answer, protocol=protocol.PROTOCOL)
     if len(sys.argv) > 2:
         with open(sys.argv[2], "w") as file:
             json.dump(answer, file)

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlmem.agent.protocol import DescribedFacts
 from rlmem.errors import UsageError
 from rlmem.moments import Moment
 from rlmem.report.contract import described, problems
@@ -92,7 +93,7 @@ def recorded_document(
     """A run of ``rlmem run`` as plain data. One whose recording was cut short has all but its end."""
     seen = [read_moment(moment) for moment in moments]
     ended = header.get("ended")
-    facts = (ended or {}).get("described") or header.get("described") or {}
+    facts: DescribedFacts = (ended or {}).get("described") or header.get("described") or DescribedFacts()
     peak = _peak(seen, ended)
     peak["members"] = list(peak.get("members") or header.get("members") or ())
     return {
@@ -143,7 +144,7 @@ def _peak(moments: Sequence[Moment], ended: Mapping[str, Any] | None) -> dict[st
     }
 
 
-def _plan(name: str, facts: Mapping[str, Any], peak: Mapping[str, Any]) -> dict[str, Any] | None:
+def _plan(name: str, facts: DescribedFacts, peak: Mapping[str, Any]) -> dict[str, Any] | None:
     """What rlmem predicts for the model that was trained; None without one, or where the closed form refuses."""
     if not facts:
         return None

@@ -7,9 +7,10 @@ as an argument.
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Protocol
 
+from rlmem.agent.protocol import CheckpointAnswer, Question
 from rlmem.errors import AnalysisError
 from rlmem.runner.guarding import Load, Policy
 
@@ -31,7 +32,7 @@ class Hands(Protocol):
     def pids(self) -> tuple[int, ...]:
         """Its processes, the command first."""
 
-    def ask(self, pid: int, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ask(self, pid: int, request: Question) -> CheckpointAnswer:
         """A question to one process's agent; AnalysisError where there is none."""
 
     def written(self, folder: str) -> int:
@@ -47,7 +48,7 @@ class Response:
         #: The load that the run was stopped for.
         self.stopped_for: Load | None = None
         #: What the agent told of the last checkpoint.
-        self.checkpoint: dict[str, Any] = {}
+        self.checkpoint: CheckpointAnswer = {}
         self._since = 0.0
         self._written = -1
         self._pid = 0
@@ -71,11 +72,11 @@ class Response:
         elif self.state == "idle":
             self._begin(now, over)
 
-    def settle(self, answer: Mapping[str, Any]) -> bool:
+    def settle(self, answer: CheckpointAnswer) -> bool:
         """Take the outcome of a checkpoint that was asked for; whether there is one."""
         if self.state not in {"asked", "saving"} or answer.get("state") not in {"saved", "failed"}:
             return False
-        self.state, self.checkpoint = "checkpointed", dict(answer)
+        self.state, self.checkpoint = "checkpointed", answer.copy()
         if answer["state"] == "saved":
             note = f"; {answer['message']}" if answer.get("message") else ""
             self._say("saved", f"checkpoint saved in {answer.get('folder')} ({answer.get('seconds', 0):.1f} s){note}")
@@ -113,7 +114,7 @@ class Response:
 
     def _follow(self, now: float, over: Load | None) -> None:
         try:
-            answer = dict(self._hands.ask(self._pid, {"ask": "checkpoint"}))
+            answer = self._hands.ask(self._pid, {"ask": "checkpoint"}).copy()
         except AnalysisError:  # busy in C code that keeps the lock of the interpreter: the time goes on
             answer = {}
         state = answer.get("state")

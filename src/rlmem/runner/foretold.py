@@ -11,9 +11,11 @@ import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, cast
 
+from rlmem.agent import PROTOCOL
 from rlmem.agent.children import printable
+from rlmem.agent.protocol import BufferFacts, DescribeAnswer, DescribedFacts, StoreFacts
 from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.units import KIB
@@ -53,12 +55,13 @@ MODEL = (
 STORE = ("options", "n_steps", "prioritised_bytes")
 
 
-def describe(pid: int) -> Mapping[str, Any]:
+def describe(pid: int) -> DescribeAnswer:
     """What the agent of a process says of the model it trains."""
-    return attach.ask(pid, {"ask": "describe", "wait": WAIT_SECONDS}, timeout_s=ANSWER_SECONDS)
+    answer: DescribeAnswer = attach.ask(pid, {"ask": "describe", "wait": WAIT_SECONDS}, timeout_s=ANSWER_SECONDS)
+    return answer
 
 
-def kept_facts(facts: Mapping[str, Any]) -> dict[str, Any] | None:
+def kept_facts(facts: DescribedFacts) -> DescribedFacts | None:
     """The facts that a description needs: plain JSON of at most ``MOST_FACTS_BYTES``; None without a model, or above that.
 
     Of buffers the class, the names of the arrays and the options of a compact store stay; sizes, addresses and networks
@@ -66,19 +69,21 @@ def kept_facts(facts: Mapping[str, Any]) -> dict[str, Any] | None:
     """
     try:
         model = facts["model"]
-        kept = {name: model[name] for name in MODEL if model.get(name) is not None}
+        kept: dict[str, Any] = {name: value for name in MODEL if (value := model.get(name)) is not None}
         kept["buffers"] = {name: _buffer(buffer) for name, buffer in model.get("buffers", {}).items()}
-        text = json.dumps({"model": kept, "versions": facts.get("versions") or {}}, allow_nan=False)
+        versions = facts.get("versions") or {}
+        text = json.dumps({"protocol": PROTOCOL, "model": kept, "versions": versions}, allow_nan=False)
     except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
         return None
-    plain: dict[str, Any] = json.loads(text)
+    plain: DescribedFacts = json.loads(text)
     return plain if len(text) <= MOST_FACTS_BYTES else None
 
 
-def _buffer(buffer: Mapping[str, Any]) -> dict[str, Any]:
-    kept: dict[str, Any] = {"class": buffer["class"], "arrays": [{"name": row["name"]} for row in buffer["arrays"]]}
+def _buffer(buffer: BufferFacts) -> BufferFacts:
+    kept: BufferFacts = {"class": buffer["class"], "arrays": [{"name": row["name"]} for row in buffer["arrays"]]}
     if store := buffer.get("store"):
-        kept["store"] = {name: store[name] for name in STORE if name in store}
+        options: Mapping[str, Any] = store
+        kept["store"] = cast("StoreFacts", {name: options[name] for name in STORE if name in options})
     return kept
 
 
@@ -101,9 +106,9 @@ def member_rows(members: Sequence[Member]) -> tuple[dict[str, Any], ...]:
 class Foretold:
     """Gathers both as a run goes on."""
 
-    def __init__(self, ask: Callable[[int], Mapping[str, Any]] = describe) -> None:
+    def __init__(self, ask: Callable[[int], DescribeAnswer] = describe) -> None:
         #: The facts, once a model was met.
-        self.described: dict[str, Any] | None = None
+        self.described: DescribedFacts | None = None
         self.members: tuple[dict[str, Any], ...] = ()
         self._ask = ask
         self._largest, self._tries, self._asked_s = 0, 0, -LEAST_SECONDS

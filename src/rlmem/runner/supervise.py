@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from rlmem.agent import deaths as word
 from rlmem.agent import proc
 from rlmem.agent.exits import TOLD
+from rlmem.agent.protocol import CheckpointAnswer, DescribedFacts, ExitNote, KillNote, Question
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Progress
 from rlmem.measure import attach
@@ -102,9 +103,9 @@ class Ended:
     left: tuple[int, ...] = ()
     cleared: tuple[Mapping[str, Any], ...] = ()
     signals: tuple[str, ...] = ()
-    checkpoint: Mapping[str, Any] | None = None
+    checkpoint: CheckpointAnswer | None = None
     #: What the agent said of the model that was trained, for a report to make a prediction from.
-    described: Mapping[str, Any] | None = None
+    described: DescribedFacts | None = None
 
     @property
     def exit_code(self) -> int:
@@ -415,8 +416,8 @@ class Supervision:
             tree.end(but=may_stay)
         return tree.refresh()
 
-    def _left_behind(self, kind: str) -> Iterator[dict[str, Any]]:
-        """What the run's processes wrote into its folder."""
+    def _left_behind(self, kind: str) -> Iterator[Any]:
+        """What the run's processes wrote into its folder, of the type that the protocol has for the kind."""
         for path in sorted(self._folder.glob(f"{kind}-*.json")):
             with suppress(OSError, ValueError):
                 yield json.loads(path.read_text(encoding="utf-8"))
@@ -438,13 +439,15 @@ class Supervision:
         """Who a signal ended: told by who collected them, which for orphans is rlmem itself."""
         if self._was_ended(returncode):  # by our own signals, or by those handed on
             return ()
-        signals = {told["pid"]: told["signal"] for told in self._left_behind("exit")}
+        exits: Iterator[ExitNote] = self._left_behind("exit")
+        signals = {told["pid"]: told["signal"] for told in exits}
         self._process.tree.refresh()
         orphans = self._process.tree.collected.items()
         signals |= {pid: os.WTERMSIG(status) for pid, status in orphans if os.WIFSIGNALED(status)}
         if returncode is not None and returncode < 0:
             signals = {self._process.pid: -returncode, **signals}
-        senders = {abs(told["pid"]): told["sender"] for told in self._left_behind("kill")}
+        kills: Iterator[KillNote] = self._left_behind("kill")
+        senders = {abs(told["pid"]): told["sender"] for told in kills}
         return tuple(self._exit(pid, number, senders.get(pid)) for pid, number in signals.items() if number in TOLD)
 
     def _exit(self, pid: int, number: int, sender: int | None) -> Exit:
@@ -490,9 +493,10 @@ class Supervision:
         """Its processes, the command first."""
         return self._process.tree.refresh()
 
-    def ask(self, pid: int, request: Mapping[str, Any]) -> Mapping[str, Any]:
+    def ask(self, pid: int, request: Question) -> CheckpointAnswer:
         """A question to one process's agent."""
-        return attach.ask(pid, dict(request), timeout_s=ASK_SECONDS)
+        answer: CheckpointAnswer = attach.ask(pid, request, timeout_s=ASK_SECONDS)
+        return answer
 
     def written(self, folder: str) -> int:
         """Bytes of unfinished checkpoints in a folder."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.agent.protocol import DescribedFacts, ModelFacts, StoreFacts
 from rlmem.errors import RlmemError
 from rlmem.frameworks.sb3.compact import ONLY
+from rlmem.measure.protocol import check_protocol
 from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.dryrun import DryRun
@@ -51,13 +53,18 @@ def describe(run: DryRun) -> RunSpec:
     return spec.having(_fitting(found), sizing.origin(run.facts))
 
 
-def _without_length(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+def _without_length(facts: DescribedFacts) -> DescribedFacts:
     model = facts.get("model")
     return {**facts, "model": {**model, "total_timesteps": None}} if model else facts
 
 
-def from_facts(name: str, facts: Mapping[str, Any]) -> RunSpec:
-    """The description of the model that was met, in a dry run or in a running process."""
+def from_facts(name: str, facts: DescribedFacts) -> RunSpec:
+    """The description of the model that was met, in a dry run or in a running process.
+
+    Raises:
+        AnalysisError: the facts are of another version of the protocol.
+    """
+    check_protocol(facts, name)
     spec = RunSpec().having({"name": name}, "the target")
     model = facts.get("model") or facts.get("request")
     if not model:
@@ -67,7 +74,7 @@ def from_facts(name: str, facts: Mapping[str, Any]) -> RunSpec:
     return spec.having(_fitting(_values(model, facts)), origin)
 
 
-def _workers(facts: Mapping[str, Any]) -> int:
+def _workers(facts: DescribedFacts) -> int:
     """Worker processes of a loop of its own, at the last reading."""
     phases = facts.get("phases") or {}
     last = next((phases[name] for name in ("update", "final", "collect") if name in phases), {"others": ()})
@@ -88,7 +95,7 @@ def _fitting(values: Mapping[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any]:
+def _values(model: ModelFacts, facts: DescribedFacts) -> dict[str, Any]:
     settings, policy = model.get("settings") or model.get("given", {}), model.get("policy_kwargs", {})
     bases = model.get("bases", [model["algorithm"]])
     algorithm = next((ALGORITHMS[name] for name in bases if name in ALGORITHMS), None)
@@ -132,7 +139,7 @@ def _values(model: Mapping[str, Any], facts: Mapping[str, Any]) -> dict[str, Any
     return values | (_compact(stores[0], values.get("replay.kind")) if stores else {})
 
 
-def _stacked(model: Mapping[str, Any]) -> dict[str, int] | None:
+def _stacked(model: ModelFacts) -> dict[str, int] | None:
     """Frames of the stacks in a model's observations by key, where a wrapper that stacks was met."""
     frames, observation = model.get("stacks", {}).get(""), model.get("observation") or {}
     if not frames:
@@ -141,7 +148,7 @@ def _stacked(model: Mapping[str, Any]) -> dict[str, int] | None:
     return {key: frames for key, space in spaces.items() if space.get("type") == "box"} or None
 
 
-def _compact(store: Mapping[str, Any], kind: str | None) -> dict[str, Any]:
+def _compact(store: StoreFacts, kind: str | None) -> dict[str, Any]:
     """What of a compact buffer a description has words for; codecs that differ by key become the most saving one."""
     options = store.get("options", {})
     codec = options.get("codec") or "none"
@@ -162,7 +169,7 @@ def _plain_arch(value: Any) -> Any:
     return value
 
 
-def wants_gpu(facts: Mapping[str, Any]) -> bool:
+def wants_gpu(facts: DescribedFacts) -> bool:
     """Whether the learner is on a GPU, or was meant to be."""
     model = facts.get("model") or facts.get("request") or {}
     named = str(model.get("learner_device") or model.get("device", ""))

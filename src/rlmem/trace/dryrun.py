@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from rlmem import agent
+from rlmem.agent.protocol import PROTOCOL, Facts, Job, StopFacts
 from rlmem.errors import AnalysisError
+from rlmem.measure.protocol import check_protocol
 from rlmem.runner.child import Outcome, run_child
 from rlmem.trace.length import is_whole_run
 from rlmem.trace.notes import merge_notes
@@ -46,7 +48,7 @@ class DryRun:
     """What a target did: the agent's facts (as far as it got) and how the child ended."""
 
     target: RunnableTarget
-    facts: Mapping[str, Any]
+    facts: Facts
     outcome: Outcome
 
     @property
@@ -56,10 +58,9 @@ class DryRun:
         return str(found) if found else None
 
     @property
-    def stop(self) -> Mapping[str, Any] | None:
+    def stop(self) -> StopFacts | None:
         """What stopped it before an update, if anything did."""
-        found = self.facts.get("stop")
-        return found if isinstance(found, Mapping) else None
+        return self.facts.get("stop")
 
 
 def dry_run(
@@ -84,7 +85,8 @@ def dry_run(
     try:
         scratch = folder / "scratch"
         scratch.mkdir()
-        job = {
+        job: Job = {
+            "protocol": PROTOCOL,
             "mode": mode,
             "target": target.job(scratch),
             "folder": str(folder),
@@ -144,18 +146,20 @@ def _telling(
     return tick
 
 
-def _facts(folder: Path, outcome: Outcome, target: RunnableTarget) -> dict[str, Any]:
+def _facts(folder: Path, outcome: Outcome, target: RunnableTarget) -> Facts:
     whole, so_far = folder / "result.json", folder / "result.json.so-far"
     try:
-        if whole.exists():
-            found: dict[str, Any] = json.loads(whole.read_text(encoding="utf-8"))
-            return found
-        early: dict[str, Any] = json.loads(so_far.read_text(encoding="utf-8")) if so_far.exists() else {}
+        is_whole = whole.exists()
+        path = whole if is_whole else so_far
+        found: Facts = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     except ValueError as error:
         raise AnalysisError(f"{target.name}: the dry run's result cannot be read: {error}") from None
-    stop = {"kind": outcome.status, "message": _ended(outcome, target), "where": None}
-    empty: dict[str, Any] = {"phases": {}, "notes": [], "versions": {}, "arrays": [], "containers": []}
-    return {**empty, **early, "met": None, "stop": stop}
+    check_protocol(found, f"{target.name}: the agent of the dry run")
+    if is_whole:
+        return found
+    stop: StopFacts = {"kind": outcome.status, "message": _ended(outcome, target), "where": None}
+    empty: Facts = {"phases": {}, "notes": [], "versions": {}, "arrays": [], "containers": []}
+    return {**empty, **found, "met": None, "stop": stop}
 
 
 def _ended(outcome: Outcome, target: RunnableTarget) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
+from rlmem.agent.protocol import Facts, LoopFacts
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.ledger import Leak, Ledger, Peak
 from rlmem.plan import Plan
@@ -127,7 +127,7 @@ def _grows(peak: Peak) -> bool:
     return peak.device == "ram" and peak.phase in ("collect", "update")
 
 
-def _may_use_gpu(facts: Mapping[str, Any]) -> bool:
+def _may_use_gpu(facts: Facts) -> bool:
     """Whether the script's libraries could put anything on a GPU."""
     return not facts.get("gpu_unused") and bool(_GPU_LIBRARIES & set(facts.get("versions", {})))
 
@@ -231,7 +231,7 @@ def _learn_notes(run: DryRun, spec: RunSpec) -> tuple[str, ...]:
 
 
 def _loop_notes(run: DryRun) -> tuple[str, ...]:
-    loop = run.facts.get("loop") or {}
+    loop = run.facts.get("loop") or LoopFacts(cycles=0, updates=0, env_steps=0)
     name, seconds = run.target.name, f"{run.facts['wall_s']:.0f} s"
     learners = run.facts.get("learners") or {}
     done = [_counted(loop.get("cycles", 0), "full update")] if loop.get("cycles") else []

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.agent.protocol import Facts
 from rlmem.budget import make_budget
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
@@ -87,7 +88,7 @@ def _meant(target: Target, values: Mapping[str, int | str]) -> str:
     return "".join(did_you_mean(name, known) for name in values if name not in known)
 
 
-def uses_gpu(facts: Mapping[str, Any]) -> bool | None:
+def uses_gpu(facts: Facts) -> bool | None:
     """Whether a run uses a GPU where there is one, as far as a dry run can tell.
 
     SB3's models say it on any machine. A loop of its own was seen to, or may have looked for one in vain: then ``None``.
@@ -197,6 +198,5 @@ def _missing(run: DryRun, foreseen: Foreseen, options: PointOptions) -> str:
     return f"needs {format_size(more)} more in {foreseen.phase} (by the plan): {foreseen.largest}"
 
 
-def _vram(facts: Mapping[str, Any]) -> dict[str, int]:
-    found = facts.get("vram") or {}
-    return {str(name): int(value) for name, value in found.items()}
+def _vram(facts: Facts) -> dict[str, int]:
+    return dict[str, int](**facts["vram"]) if facts.get("vram") else {}

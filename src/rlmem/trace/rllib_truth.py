@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import rlmem.programs
+from rlmem.agent.protocol import ProgramStatus, RLlibMeasurement
 from rlmem.points import PointProcess
 from rlmem.programs.launch import Answer, launch
 from rlmem.runner.sampler import ProcessPeak, Sample, TreePeak
@@ -44,7 +45,7 @@ class Truth:
     processes: tuple[PointProcess, ...] = ()
     #: The most that lay in the object store.
     store_bytes: int = 0
-    answer: Mapping[str, Any] = field(default_factory=dict)
+    answer: RLlibMeasurement = field(default_factory=RLlibMeasurement)
 
 
 def measure_config(
@@ -57,7 +58,7 @@ def measure_config(
     cap_bytes: int | None = None,
     cpus: int | None = None,
     store_bytes: int | None = None,
-    on_tick: Callable[[Sample, Mapping[str, Any]], None] | None = None,
+    on_tick: Callable[[Sample, ProgramStatus], None] | None = None,
 ) -> Truth:
     """Run the configuration on a Ray of its own until it has updated, and its replay buffer is full."""
     body = {
@@ -78,15 +79,16 @@ def _truth(answer: Answer) -> Truth:
     if outcome.status != "ok":
         note = answer.error or outcome.describe()
         return Truth(status=outcome.status, note=note, wall_s=outcome.wall_s, peak_bytes=peak.pss_bytes or None)
+    body = cast("RLlibMeasurement", answer.body)
     return Truth(
         status="ok",
         wall_s=outcome.wall_s,
         peak_bytes=peak.pss_bytes,
-        phases={name: int(row["tree"]) for name, row in answer.body["phases"].items()},
-        roles=by_role(peak, answer.body["roles"], answer.body.get("owners", {})),
-        processes=tuple(_process(process, answer.body["roles"]) for process in peak.processes),
+        phases={name: int(row["tree"]) for name, row in body["phases"].items()},
+        roles=by_role(peak, body["roles"], body.get("owners", {})),
+        processes=tuple(_process(process, body["roles"]) for process in peak.processes),
         store_bytes=peak.shared_memory_bytes,
-        answer=answer.body,
+        answer=body,
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem import agent
+from rlmem.agent.protocol import DescribedFacts, Facts, Sized, SizedKey
 from rlmem.errors import RlmemError
 from rlmem.frameworks import resolve
 from rlmem.frameworks.sb3.storage import replay_arrays, rollout_arrays
@@ -20,22 +21,22 @@ from rlmem.spec import RunSpec
 TIME_S = 75.0
 
 
-def size_sample(folder: Path, python: str, *, env: Mapping[str, str]) -> dict[str, Any]:
+def size_sample(folder: Path, python: str, *, env: Mapping[str, str]) -> Sized:
     """The sizes found by a process of the target's interpreter, or what it lacks."""
     program = Path(agent.__file__).parent / "sizing.py"
     outcome = run_child([python, str(program), str(folder)], env=env, time_limit_s=TIME_S)
     lines = outcome.stdout.strip().splitlines()
     try:
-        found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+        found: Sized = json.loads(lines[-1]) if lines else {}
     except ValueError:
         found = {}
     return found if outcome.status == "ok" and found else {"problem": outcome.describe()}
 
 
-def found_in(facts: Mapping[str, Any]) -> dict[str, Any]:
+def found_in(facts: DescribedFacts) -> dict[str, Any]:
     """Fields of a description that only the data can fill: stacks, keys that never change, what a codec makes of them."""
     sized = facts.get("sized") or {}
-    keys: Mapping[str, Mapping[str, Any]] = sized.get("auto", {})
+    keys: Mapping[str, SizedKey] = sized.get("auto", {})
     coded = {name: [key["low"], key["expected"], key["high"]] for name, key in keys.items() if not key["constant"]}
     values: dict[str, Any] = {
         "stacked": {name: key["stack"] for name, key in keys.items() if key["stack"] > 1},
@@ -45,13 +46,13 @@ def found_in(facts: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value}
 
 
-def origin(facts: Mapping[str, Any]) -> str:
+def origin(facts: DescribedFacts) -> str:
     """Where those fields come from."""
     sized = facts.get("sized") or {}
     return f"a sample of {sized.get('transitions', 0):,} observations taken in the dry run"
 
 
-def notes(facts: Mapping[str, Any], spec: RunSpec) -> tuple[str, ...]:
+def notes(facts: Facts, spec: RunSpec) -> tuple[str, ...]:
     """Bytes of a transition as it is stored now and in a compact buffer; or why that is not known."""
     sized = facts.get("sized")
     if not sized:
@@ -64,13 +65,14 @@ def notes(facts: Mapping[str, Any], spec: RunSpec) -> tuple[str, ...]:
         return ()
 
 
-def _unknown(facts: Mapping[str, Any], missing: str | None, problem: str | None) -> str:
-    python = (facts.get("python") or {}).get("executable", "its interpreter")
+def _unknown(facts: Facts, missing: str | None, problem: str | None) -> str:
+    interpreter = facts.get("python")
+    python = interpreter["executable"] if interpreter else "its interpreter"
     why = f"{python} has no {missing} (pip install 'rlmem[buffers]' there)" if missing else problem
     return f"what a compact buffer with a codec would take is not known: {why}"
 
 
-def _sentence(sized: Mapping[str, Any], spec: RunSpec) -> str:
+def _sentence(sized: Sized, spec: RunSpec) -> str:
     now = _bytes(spec)
     plain = _bytes(spec.having({"storage": "compact", "codec": None}, "sample"))
     auto = _bytes(spec.having({"storage": "compact", "codec": "auto"}, "sample"))
@@ -81,7 +83,7 @@ def _sentence(sized: Mapping[str, Any], spec: RunSpec) -> str:
     )
 
 
-def _how(key: Mapping[str, Any]) -> str:
+def _how(key: SizedKey) -> str:
     if key["constant"]:
         return "never changes"
     stack = f"a stack of {key['stack']}, " if key["stack"] > 1 else ""

@@ -10,8 +10,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rlmem.agent.protocol import TargetJob
 from rlmem.core.target import ZOO, Target
 from rlmem.errors import UsageError
 
@@ -31,7 +31,7 @@ class RunnableTarget(Target):
     python_source: str
     folder: Path
 
-    def job(self, scratch: Path) -> dict[str, Any]:
+    def job(self, scratch: Path) -> TargetJob:
         """Return what the agent is told to run; ``scratch`` is a folder for whatever the target must write."""
         if self.kind == "script":
             return {"kind": "script", "path": str(Path(self.text).resolve()), "args": list(self.args)}
