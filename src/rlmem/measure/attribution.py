@@ -9,10 +9,11 @@ never more than is there. So named + classes + unexplained is what is resident, 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from rlmem.agent.protocol import WalkRow
 from rlmem.holdings import Holding, Portion
 from rlmem.measure.maps import ARENAS, CLASSES, FILES, HEAP, PYMALLOC, SHARED, UNKNOWN
 from rlmem.measure.maps import Mapping as Mapped
@@ -51,7 +52,7 @@ def no_memory(_places: Sequence[int], _length: int) -> Iterable[tuple[int, bytes
     return ()
 
 
-def segments(pages: Pages, rows: Sequence[Mapping[str, Any]] = (), read: Reader = no_memory) -> Iterator[Segment]:
+def segments(pages: Pages, rows: Sequence[WalkRow] = (), read: Reader = no_memory) -> Iterator[Segment]:
     """Resident memory in address order; anonymous memory that Python's allocator has is told apart.
 
     Large storages of ``rows`` are not searched for it.
@@ -100,7 +101,7 @@ def _split(start: int, end: int, kind: str, pools: Sequence[tuple[int, int]], sh
         yield Segment(start=start, end=end, kind=kind, share=share)
 
 
-def extents(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int]]:
+def extents(rows: Sequence[WalkRow]) -> list[tuple[int, int, int]]:
     """``(start, end, row)`` in address order, without overlaps: a byte belongs to the first that covers it."""
     found = []
     for index, row in enumerate(rows):
@@ -116,7 +117,7 @@ def extents(rows: Sequence[Mapping[str, Any]]) -> list[tuple[int, int, int]]:
 
 
 def attribute(
-    parts: Iterable[Segment], rows: Sequence[Mapping[str, Any]], mappings: Sequence[Mapped] = ()
+    parts: Iterable[Segment], rows: Sequence[WalkRow], mappings: Sequence[Mapped] = ()
 ) -> tuple[tuple[Holding, ...], tuple[Portion, ...], int]:
     """Holdings, classes and what is left unexplained, of resident segments and the rows an agent sent.
 
@@ -168,9 +169,7 @@ def _files(spans: Sequence[tuple[int, int, int]], count: int, mappings: Sequence
     return [max(paths, key=lambda path: paths[path]) if paths else "" for paths in found]
 
 
-def _without_overlaps(
-    rows: Sequence[Mapping[str, Any]], spans: Sequence[tuple[int, int, int]]
-) -> list[Mapping[str, Any]]:
+def _without_overlaps(rows: Sequence[WalkRow], spans: Sequence[tuple[int, int, int]]) -> list[WalkRow]:
     """Rows less what lies in another's storage: a tensor over a part of an array has nothing of its own."""
     own = [0] * len(rows)
     for start, end, index in spans:
@@ -183,7 +182,7 @@ def _without_overlaps(
     ]
 
 
-def _claim(left: dict[str, float], rows: Sequence[Mapping[str, Any]], resident: list[int]) -> None:
+def _claim(left: dict[str, float], rows: Sequence[WalkRow], resident: list[int]) -> None:
     """Let sizes without addresses take from the classes they lie in, in proportion where there is not enough."""
     claims = Claims()
     for index, row in enumerate(rows):
@@ -207,8 +206,8 @@ def _claim(left: dict[str, float], rows: Sequence[Mapping[str, Any]], resident: 
                 asked[index] = nbytes - given
 
 
-def _holdings(row: Mapping[str, Any], resident: int, file: str) -> Iterator[Holding]:
-    common = {
+def _holdings(row: WalkRow, resident: int, file: str) -> Iterator[Holding]:
+    common: dict[str, Any] = {
         "path": row["path"],
         "kind": row["kind"],
         "type": row["type"],

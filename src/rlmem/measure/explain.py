@@ -15,6 +15,7 @@ from typing import Any
 import psutil
 
 from rlmem.agent import proc
+from rlmem.agent.protocol import CountsAnswer, CudaFacts, TrimAnswer, WalkAnswer
 from rlmem.errors import AnalysisError
 from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
 from rlmem.measure import attach, gpus
@@ -139,7 +140,7 @@ def _counted(found: Explanation, timeout_s: float) -> Explanation:
     if found.way == "pages":
         return found
     try:
-        said = attach.ask(found.pid, {"ask": "counts"}, timeout_s=timeout_s)
+        said: CountsAnswer = attach.ask(found.pid, {"ask": "counts"}, timeout_s=timeout_s)
     except AnalysisError:  # no agent any more, or no process
         return found
     return replace(
@@ -181,7 +182,7 @@ def _explained(
 
 def _asked(
     process: Process, notes: list[str], *, names: bool, unsafe_attach: bool, timeout_s: float, root: str
-) -> tuple[str, Mapping[str, Any]]:
+) -> tuple[str, WalkAnswer]:
     """The agent's walk, and how it was had."""
     if not names or root != proc.PROC:
         return "pages", {}
@@ -203,7 +204,7 @@ def _asked(
                 enter(process)
             elif attach.agent_socket(process) is None:
                 continue
-            answer = attach.ask(process, {"ask": "walk"}, timeout_s=timeout_s)
+            answer: WalkAnswer = attach.ask(process, {"ask": "walk"}, timeout_s=timeout_s)
         except attach.NoAgent as error:
             if way == "agent" or (way == "debugger" and unsafe_attach) or hasattr(sys, "remote_exec"):
                 told.append(str(error))
@@ -240,7 +241,7 @@ def is_python(pid: int, *, root: str = proc.PROC) -> bool:
 
 def from_pages(
     process: Process,
-    said: Mapping[str, Any],
+    said: WalkAnswer,
     notes: list[str],
     *,
     root: str = proc.PROC,
@@ -260,7 +261,8 @@ def from_pages(
     holdings, portions, unexplained = attribute(segments(pages, rows, read), rows, pages.mappings)
     if pages.method == "smaps":
         notes.append("which pages are resident cannot be read here: shares of arrays within a mapping are estimated")
-    progress = Progress(**said["progress"]) if said.get("progress") else None
+    told = said.get("progress")
+    progress = Progress(**told) if told else None
     holdings = _to_the_end(_with_lines(holdings, pid, root), progress)
     rollup = proc.rollup(pid, root) or {}
     return Explanation(
@@ -404,14 +406,14 @@ def _shared_anonymous(parts: Mapping[str, int]) -> int:
 
 def _trimmed(process: Process, notes: list[str]) -> int | None:
     try:
-        said = attach.ask(process, {"ask": "trim"}, timeout_s=30.0)
+        said: TrimAnswer = attach.ask(process, {"ask": "trim"}, timeout_s=30.0)
     except attach.NoAgent as error:
         notes.append(f"malloc_trim was not tried: {error}")
         return None
     return max(0, int(said["before"]) - int(said["after"]))
 
 
-def gpu_shares(pid: int, said: Any) -> tuple[GpuShare, ...]:
+def gpu_shares(pid: int, said: Sequence[CudaFacts]) -> tuple[GpuShare, ...]:
     """VRAM of a process: the driver's figure, and torch's own where an agent told them."""
     used = gpus.process_vram(pid)
     if not said:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.agent import proc
+from rlmem.agent.protocol import DeathNote
 from rlmem.errors import UsageError
 from rlmem.measure import cgroup
 from rlmem.measure.files import parse_pairs, read_text
@@ -126,9 +127,9 @@ def _is_same_place(one: str, other: str) -> bool:
     return one == other or one.endswith(f"/{other}") or (other.startswith("..") and one.endswith(other.lstrip("./")))
 
 
-def read_death(data: Mapping[str, Any]) -> Death:
+def read_death(data: DeathNote) -> Death:
     """A death as the agent wrote it down; what this version does not know is left out."""
-    known = {name: data[name] for name in Death.__slots__ if name in data}
+    known: dict[str, Any] = {name: value for name, value in data.items() if name in Death.__slots__}
     return Death(**{**known, "kinds": tuple(known.get("kinds", ()))})
 
 

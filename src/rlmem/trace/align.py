@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from fractions import Fraction
-from typing import Any
 
+from rlmem.agent.protocol import RecordingFacts
 from rlmem.errors import AnalysisError
 
 
@@ -45,7 +45,7 @@ class Recording:
     events: tuple[Event, ...] = ()
 
     @classmethod
-    def from_plain(cls, size: int, plain: Mapping[str, Any]) -> Recording:
+    def from_plain(cls, size: int, plain: RecordingFacts) -> Recording:
         """From the recorder's lists."""
         events = (
             Event(

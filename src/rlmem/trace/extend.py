@@ -12,6 +12,7 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from rlmem.agent.protocol import Facts
 from rlmem.errors import RlmemError
 from rlmem.model.autograd import CHANNEL_BLOCK
 from rlmem.plan import Plan
@@ -25,7 +26,7 @@ _AXES = ("n_steps", "batch_size")
 
 
 def extend(
-    facts: Mapping[str, Any], spec: RunSpec, planner: Planner, closed: Plan | None
+    facts: Facts, spec: RunSpec, planner: Planner, closed: Plan | None
 ) -> tuple[tuple[Growth, ...], tuple[str, ...]]:
     """Growth by phase from the sizes reached to those wanted, and what to say about it."""
     short, wanted = _short(facts)
@@ -47,7 +48,7 @@ def extend(
     return _largest_moment(growth), tuple(notes)
 
 
-def stretch(facts: Mapping[str, Any]) -> Fraction:
+def stretch(facts: Facts) -> Fraction:
     """How many times as many rows a rollout has in the run as it had in the dry run."""
     short, wanted = _short(facts)
     factor = Fraction(1)
@@ -69,9 +70,9 @@ def _largest_moment(growth: list[Growth]) -> tuple[Growth, ...]:
     return tuple(replace(item, amount=kept) if item is flat else item for item in growth)
 
 
-def _short(facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
+def _short(facts: Facts) -> tuple[dict[str, int], dict[str, int]]:
     """Sizes reached and wanted, where the two differ."""
-    reached = (facts.get("rehearsal") or {}).get("reached", {})
+    reached: Mapping[str, Any] = (facts.get("rehearsal") or {}).get("reached", {})
     settings = (facts.get("model") or {}).get("settings", {})
     short, wanted = {}, {}
     for name in _AXES:
@@ -82,7 +83,7 @@ def _short(facts: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, int]]:
     return short, wanted
 
 
-def _batch(facts: Mapping[str, Any], short: Mapping[str, int], wanted: Mapping[str, int]) -> Growth | None:
+def _batch(facts: Facts, short: Mapping[str, int], wanted: Mapping[str, int]) -> Growth | None:
     """What the update's tensors at the real batch need beyond the peak that was seen.
 
     That peak may have been another moment (a rollout beside its flattened copy), so the tensors are added to what an

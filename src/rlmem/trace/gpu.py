@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
+from rlmem.agent.protocol import Facts
 from rlmem.errors import AnalysisError
 from rlmem.ledger import Entry, Ledger
 from rlmem.model.constants import Constants
@@ -15,7 +14,7 @@ from rlmem.trace.ledger import WORKING_SET
 from rlmem.trace.vram import VramPrediction, predict_vram
 
 
-def move_to_gpu(ledger: Ledger, facts: Mapping[str, Any], batch: int | None, constants: Constants) -> Ledger:
+def move_to_gpu(ledger: Ledger, facts: Facts, batch: int | None, constants: Constants) -> Ledger:
     """The ledger of a run whose learner is on a GPU, from one whose learner was rehearsed on the CPU.
 
     Tensors of the learner leave the host's account; the context, workspaces and the allocator's cache enter the
@@ -55,7 +54,7 @@ def move_to_gpu(ledger: Ledger, facts: Mapping[str, Any], batch: int | None, con
     return Ledger(tuple(entries))
 
 
-def predict(facts: Mapping[str, Any], batch: int | None, constants: Constants) -> VramPrediction:
+def predict(facts: Facts, batch: int | None, constants: Constants) -> VramPrediction:
     """Allocated, reserved and whole-process VRAM of the update at its real size."""
     recordings = [Recording.from_plain(row["batch"], row) for row in facts["rehearsal"]["recordings"]]
     if not recordings or batch is None:

@@ -8,10 +8,11 @@ longer without a bound, is a leak, if it comes to anything over the length of th
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rlmem.agent.levels import rises
+from rlmem.agent.protocol import ContainerRow, Facts, LevelFacts, Look
 from rlmem.ledger import Leak
 from rlmem.units import GIB, MIB
 
@@ -28,18 +29,17 @@ OWNS, UNEXPLAINED = 0.3, 0.3
 #: A rate is not known better than this: which of the heap's holes are filled first differs from run to run.
 UNSURE = 1.3
 
-Rows = Sequence[Mapping[str, Any]]
 
-
-def updates_missing(facts: Mapping[str, Any]) -> str:
+def updates_missing(facts: Facts) -> str:
     """What to do where a loop went on and too little of it was seen to tell a leak; nothing where enough was."""
-    seen = facts.get("levels") or {"looks": (), "points": (), "per": "update"}
+    nothing: LevelFacts = {"per": "update", "points": [], "looks": [], "containers": []}
+    seen = facts.get("levels") or nothing
     if facts.get("ended") or (len(seen["looks"]) >= LEAST_LOOKS and len(seen["points"]) >= LEAST_LOOKS):
         return ""
     return f"too few {seen['per']}s were seen to tell whether the loop leaks; --timeout SECONDS gives the dry run more time"
 
 
-def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak | None:
+def find_leak(facts: Facts, limit_bytes: int | None = None) -> Leak | None:
     """The leak a dry run saw, if it saw one."""
     seen = facts.get("levels")
     if not seen or len(seen["looks"]) < 2 or facts.get("ended"):  # a run that is over has shown all it takes
@@ -80,7 +80,7 @@ def find_leak(facts: Mapping[str, Any], limit_bytes: int | None = None) -> Leak 
     )
 
 
-def filling(facts: Mapping[str, Any], leak: Leak | None = None) -> tuple[tuple[Mapping[str, Any], int], ...]:
+def filling(facts: Facts, leak: Leak | None = None) -> tuple[tuple[ContainerRow, int], ...]:
     """Containers that grow, and how long each will be: full, or as long as the run lets it.
 
     Bounds are read from the source. What has none comes as far as the loop goes, where that is known, unless it is the leak.
@@ -104,7 +104,9 @@ def filling(facts: Mapping[str, Any], leak: Leak | None = None) -> tuple[tuple[M
     return tuple(found)
 
 
-def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple[float, int, float, float]:
+def _level(
+    points: Sequence[Sequence[int]], looks: Sequence[Look], filling: Sequence[ContainerRow]
+) -> tuple[float, int, float, float]:
     """Bytes a round, and in all, by which the level rises beyond what fills, least and most; zeros where it does not."""
     first, last = looks[0], looks[-1]
     span = last["rounds"] - first["rounds"]
@@ -122,7 +124,7 @@ def _level(points: Sequence[Sequence[int]], looks: Rows, filling: Rows) -> tuple
     return found[0], points[-1][2] - points[0][2], found[2], found[3]
 
 
-def _arrays(looks: Rows, rounds: int) -> float:
+def _arrays(looks: Sequence[Look], rounds: int) -> float:
     """Bytes written of the big arrays at a round, along a line between two looks."""
     before = max(
         (look for look in looks if look["rounds"] <= rounds), key=lambda look: look["rounds"], default=looks[0]
@@ -133,11 +135,11 @@ def _arrays(looks: Rows, rounds: int) -> float:
     return float(before["arrays"] + share * (after["arrays"] - before["arrays"]))
 
 
-def _bytes(row: Mapping[str, Any]) -> int:
+def _bytes(row: ContainerRow) -> int:
     return int(row["bytes_each"] * row["grown"])
 
 
-def _owner(endless: Rows, rise: float) -> dict[str, Any]:
+def _owner(endless: Sequence[ContainerRow], rise: float) -> dict[str, Any]:
     """The container that holds what grew: one of tensors with their graphs, else the one that gained most."""
     row = next((row for row in endless if row["graph"]), None) or max(endless, key=_bytes, default=None)
     if row is None or not (row["graph"] or _bytes(row) >= OWNS * rise):
@@ -145,7 +147,7 @@ def _owner(endless: Rows, rise: float) -> dict[str, Any]:
     return {"owner": str(row["name"]), "kind": row["kind"], "keeps_graphs": bool(row["graph"])}
 
 
-def rounds_left(looks: Rows) -> float | None:
+def rounds_left(looks: Sequence[Look]) -> float | None:
     """Rounds until the outermost loop that moves comes to its end; ``None`` where that is not known.
 
     >>> rounds_left([{"rounds": 1, "progress": [["i", 1, 50]]}, {"rounds": 3, "progress": [["i", 5, 50]]}])

@@ -11,8 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from rlmem.agent.protocol import (
+    ArrayRow,
+    BufferArray,
+    ContainerRow,
+    Facts,
+    FileRow,
+    OtherProcess,
+    Reading,
+    RehearsalFacts,
+)
 from rlmem.ledger import Entry, Leak, Ledger, merge
 from rlmem.quantity import Quantity
 from rlmem.trace.growth import filling
@@ -76,7 +86,7 @@ class TracedLedger:
 
     def __init__(
         self,
-        facts: Mapping[str, Any],
+        facts: Facts,
         growth: tuple[Growth, ...] = (),
         *,
         written: float | None = None,
@@ -89,9 +99,9 @@ class TracedLedger:
         self.written = written
         #: How many times as many rows a rollout has as in the dry run.
         self.stretch = stretch
-        self.rehearsal: Mapping[str, Any] = facts.get("rehearsal") or {}
+        self.rehearsal: RehearsalFacts = facts.get("rehearsal") or {}
         #: A larger size may have been begun and not ended: then the phases are those up to the last that did.
-        self.phases: Mapping[str, Any] = self.rehearsal.get("phases") or facts["phases"]
+        self.phases: Mapping[str, Reading] = self.rehearsal.get("phases") or facts["phases"]
 
     def ledger(self) -> Ledger:
         """Entries for every phase the dry run went through."""
@@ -216,7 +226,7 @@ class TracedLedger:
         amount = Quantity.of(value, f"{array.component} that this run writes", how, low=low, high=high)
         return array._replace(amount=amount, room=whole)
 
-    def _workers(self, rows: list[Mapping[str, Any]], phase: str) -> Iterator[Entry]:
+    def _workers(self, rows: list[OtherProcess], phase: str) -> Iterator[Entry]:
         """Other processes of the tree; those that were not started add what each has for itself alone."""
         reserved: dict[int, int] = {}
         for row in rows:
@@ -257,10 +267,10 @@ class TracedLedger:
         """Big arrays with what of them was resident at the end; each once, by the name of their owner if known."""
         seen: set[int] = set()
         for buffer, rows in self.rehearsal.get("buffers", {}).items():
-            for row in rows:
-                seen.add(row["address"])
-                amount = self._stretched(buffer, _array(row, f"{buffer}.{row['name']}"))
-                yield Held(f"{_GROUPS[buffer]}.{row['name']}", amount, row["resident"])
+            for array in rows:
+                seen.add(array["address"])
+                amount = self._stretched(buffer, _array(array, f"{buffer}.{array['name']}"))
+                yield Held(f"{_GROUPS[buffer]}.{array['name']}", amount, array["resident"])
         for buffer, store in self.rehearsal.get("stores", {}).items():
             for name, amount, resident in kept(store, self.facts.get("sized") or {}):
                 yield Held(f"{_GROUPS[buffer]}.{name}", self._stretched(buffer, amount), resident)
@@ -270,17 +280,17 @@ class TracedLedger:
             for name, amount, resident in kept(store, {}):
                 yield Held(f"replay.{name}" if store["paired"] else f"rollout.{name}", amount, resident)
         containers = list(self._containers())
-        for row, _ in containers:
-            seen.update(row.get("arrays", ()))
-        files = [row for row in self.facts.get("files", ()) if row["in_ram"]]
-        for row in files:
-            yield Held(f"arrays.{file_name(row)}", _file(row), row["resident"])
+        for container, _ in containers:
+            seen.update(container.get("arrays", ()))
+        files = [file for file in self.facts.get("files", ()) if file["in_ram"]]
+        for file in files:
+            yield Held(f"arrays.{file_name(file)}", _file(file), file["resident"])
         for row in self.facts.get("arrays", ()):
             if row["address"] in seen or any(file["address"] <= row["address"] < file["end"] for file in files):
                 continue
             yield self._named(row, "arrays")
-        for row, length in containers:
-            yield _container(row, length)
+        for container, length in containers:
+            yield _container(container, length)
 
     def _stretched(self, buffer: str, amount: Quantity) -> Quantity:
         """A rollout's array at the run's number of rows; that of a replay buffer had it in the dry run."""
@@ -290,14 +300,14 @@ class TracedLedger:
         how = f"{amount.origin or amount.formula} with {float(self.stretch):.4g} times as many rows in the run"
         return Quantity.of(value, amount.name, how, low=low, high=high)
 
-    def _containers(self) -> Iterator[tuple[Mapping[str, Any], int]]:
+    def _containers(self) -> Iterator[tuple[ContainerRow, int]]:
         """Bounded containers, each once, and how many elements each comes to."""
         growing = {row.get("id", row["name"]): (row, length) for row, length in filling(self.facts, self.leak)}
         for row in self.facts.get("containers", ()):
-            yield row, growing.pop(row.get("id"), (row, row["capacity"]))[1]
+            yield row, growing.pop(row.get("id"), (row, row["capacity"] or 0))[1]
         yield from (found for found in growing.values() if found[0]["kind"] != "deque")
 
-    def _named(self, row: Mapping[str, Any], group: str) -> Held:
+    def _named(self, row: ArrayRow, group: str) -> Held:
         """An array by the path that leads to it, as ``rlmem explain`` names it; one without a path by the line that made it."""
         where = row["where"].rsplit("/", 1)[-1]
         name, amount = f"{group}.{row.get('path') or where}", _array(row, f"{row['made_by']} at {where}")
@@ -320,7 +330,7 @@ class TracedLedger:
                     yield _entry(f"learner.{name}", phase, amount, "exact")
 
 
-def _container(row: Mapping[str, Any], length: int) -> Held:
+def _container(row: ContainerRow, length: int) -> Held:
     """A container of objects when it has so many elements; what these share is counted where it was measured."""
     nbytes = row["bytes_each"]
     each = Quantity.of(
@@ -338,39 +348,42 @@ def _container(row: Mapping[str, Any], length: int) -> Held:
     return Held(f"containers.{name}", amount, nbytes * row["length"], basis="derived", room=room)
 
 
-def is_untouched(row: Mapping[str, Any], facts: Mapping[str, Any]) -> bool:
+def is_untouched(row: ArrayRow, facts: Facts) -> bool:
     """Whether nothing was written to an array in many updates; the run may never, or at the end of its first episode."""
-    cycles = (facts.get("loop") or {}).get("cycles", 0)
+    loop = facts.get("loop")
+    cycles = loop["cycles"] if loop else 0
     return not row["resident"] and not row.get("whole") and cycles >= SETTLED
 
 
-def file_name(row: Mapping[str, Any]) -> str:
+def file_name(row: FileRow) -> str:
     """A mapped file by the path of the array over it, else by its own name."""
     return str(row.get("path") or row["file"].removesuffix(" (deleted)").rsplit("/", 1)[-1])
 
 
-def _file(row: Mapping[str, Any]) -> Quantity:
+def _file(row: FileRow) -> Quantity:
     return Quantity.of(
         row["nbytes"], "mapped bytes", f"the file {row['file']}, {row['resident']:,} B of it resident now"
     )
 
 
-def is_partly_written(row: Mapping[str, Any]) -> bool:
+def is_partly_written(row: ArrayRow) -> bool:
     """Whether the run ends before it has written all of an array."""
-    return row.get("written") is not None and row["written"] < row["nbytes"]
+    written = row.get("written")
+    return written is not None and written < row["nbytes"]
 
 
-def _partly(row: Mapping[str, Any], whole: Quantity, steps: int | None) -> Quantity:
+def _partly(row: ArrayRow, whole: Quantity, steps: int | None) -> Quantity:
     """What a run of so many steps writes of an array, at the rate the dry run did; ``None``: what it wrote, being over."""
+    written = row["written"] or 0
     if steps is None:
-        return Quantity.of(row["written"], whole.name, f"written by the run; room for {whole.formula}")
-    most = min(row["nbytes"], round(row["written"] * WRITTEN_HIGH))
-    least = max(row["resident"], round(row["written"] * WRITTEN_LOW))
+        return Quantity.of(written, whole.name, f"written by the run; room for {whole.formula}")
+    most = min(row["nbytes"], round(written * WRITTEN_HIGH))
+    least = max(row["resident"], round(written * WRITTEN_LOW))
     formula = f"written in {steps:,} environment steps, as evenly as in the dry run; room for {whole.formula}"
-    return Quantity.of(row["written"], whole.name, formula, low=min(least, row["written"]), high=most)
+    return Quantity.of(written, whole.name, formula, low=min(least, written), high=most)
 
 
-def _array(row: Mapping[str, Any], name: str) -> Quantity:
+def _array(row: ArrayRow | BufferArray, name: str) -> Quantity:
     shape = " × ".join(str(side) for side in row["shape"]) or "1"
     return Quantity.of(row["nbytes"], name, f"{shape} × {row['dtype']}, a live array")
 

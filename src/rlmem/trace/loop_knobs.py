@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
+from rlmem.agent.protocol import Facts
 from rlmem.lint.reading import Unreadable, read_file
 from rlmem.remedies.script import LOOP_NAMES, LoopKnob, loop_knob
 from rlmem.scripts import Script
@@ -38,7 +38,7 @@ class Knob:
     nbytes: int = 0
 
 
-def knobs_of(script: Script, target: RunnableTarget, facts: Mapping[str, Any], *, skipped: set[str]) -> Iterator[Knob]:
+def knobs_of(script: Script, target: RunnableTarget, facts: Facts, *, skipped: set[str]) -> Iterator[Knob]:
     """Counts by the bytes they decide, the most first; then those that only their names tell."""
     scripts = script.project.all_of(script) if script.project else (script,)
     counts = Counts(scripts, tuple(_settings(target)), target.args)
@@ -56,9 +56,10 @@ def knobs_of(script: Script, target: RunnableTarget, facts: Mapping[str, Any], *
                 yield Knob(field=field, count=count)
 
 
-def _followed(counts: Counts, facts: Mapping[str, Any]) -> Iterator[tuple[Count, int]]:
+def _followed(counts: Counts, facts: Facts) -> Iterator[tuple[Count, int]]:
     arrays = [row for row in (*facts.get("arrays", ()), *facts.get("worker_arrays", ())) if row.get("where")]
-    filling = (*facts.get("containers", ()), *(facts.get("levels") or {}).get("containers", ()))
+    levels = facts.get("levels")
+    filling = (*facts.get("containers", ()), *(levels["containers"] if levels else ()))
     containers = {(row["kind"], row["capacity"]): row for row in filling if row.get("capacity")}.values()
     whole = sum(row["nbytes"] for row in arrays) + sum(row["capacity"] * row["bytes_each"] for row in containers)
     for row in arrays:

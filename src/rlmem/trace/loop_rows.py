@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
+from rlmem.agent.protocol import ArrayRow, Facts
 from rlmem.edits import Edit
 from rlmem.remedies.base import Remedy
 from rlmem.scripts import Script
@@ -75,7 +75,7 @@ class Twice:
         )
 
 
-def kept_twice(script: Script, facts: Mapping[str, Any]) -> Twice | None:
+def kept_twice(script: Script, facts: Facts) -> Twice | None:
     """The largest pair of arrays of which one holds what comes after the other's rows."""
     scripts = script.project.all_of(script) if script.project else (script,)
     arrays = [row for row in facts.get("arrays", ()) if len(row.get("shape", ())) > 1 and row.get("where")]
@@ -100,7 +100,7 @@ def _twice(
     script: Script,
     first: tuple[ast.expr, ast.Call],
     second: tuple[ast.expr, ast.Call],
-    row: Mapping[str, Any],
+    row: ArrayRow,
 ) -> Twice:
     (target, call), (after, made) = first, second
     reason = _reason(scripts, script, first, second, str(row["made_by"]))
@@ -195,7 +195,7 @@ def _is_by_rows(script: Script, use: ast.expr) -> bool:
     return False
 
 
-def _made(scripts: tuple[Script, ...], row: Mapping[str, Any]) -> Iterator[tuple[Script, ast.expr, ast.Call]]:
+def _made(scripts: tuple[Script, ...], row: ArrayRow) -> Iterator[tuple[Script, ast.expr, ast.Call]]:
     """The assignments that may have made an array: of a call, in the line where it was made."""
     path, _, line = str(row["where"]).rpartition(":")
     for script in scripts:

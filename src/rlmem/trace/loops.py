@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from rlmem.agent.protocol import Facts
 from rlmem.edits import Edit
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
@@ -48,7 +49,7 @@ class Loop:
     """
 
     def __init__(
-        self, job: Job, wishes: Wishes, start: Traced | None, text: Text, script: Script, facts: Mapping[str, Any]
+        self, job: Job, wishes: Wishes, start: Traced | None, text: Text, script: Script, facts: Facts
     ) -> None:
         self.job, self.wishes, self.text, self.script = job, wishes, text, script
         self.path = Path(job.target.text)

@@ -7,8 +7,9 @@ import re
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+from rlmem.agent.protocol import RLlibDescription, RLlibEvaluation
 from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.fields import BY_PATH
@@ -90,7 +91,7 @@ def describe_config(target: Target) -> tuple[RunSpec, str]:
     answer = launch(PROGRAM, {"target": config, "changes": changes}, python, time_limit_s=TIME_SECONDS)
     if answer.error is not None or answer.outcome.status != "ok":
         raise AnalysisError(f"{target.text}: {_last_words(answer)}")
-    spec = spec_of(answer.body, name=target.text.removeprefix(RLLIB))
+    spec = spec_of(cast("RLlibDescription", answer.body), name=target.text.removeprefix(RLLIB))
     return spec.having(dict(parse_set(item) for item in ours), "--set"), python
 
 
@@ -129,14 +130,14 @@ def _count(name: str, value: Any) -> Any:
     return number
 
 
-def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
+def spec_of(facts: RLlibDescription, *, name: str) -> RunSpec:
     """The facts of a configuration as a run; every value says that the configuration gave it."""
     config, network = facts["config"], facts["network"]
     release = facts["versions"].get("ray", "")
     origin = f"{name}, Ray {release}"
     replay = config.get("replay_buffer_config") or {}
     learners = config["num_learners"] or 0
-    step, evaluation = facts.get("step") or {}, facts.get("evaluation") or {}
+    step, evaluation = facts.get("step"), facts.get("evaluation")
     off_policy = str(facts["algorithm"]).lower() in OFF_POLICY
     values: dict[str, Any] = {
         "name": name,
@@ -157,7 +158,7 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         "rllib.num_aggregators": (config.get("num_aggregator_actors_per_learner") or 0) * max(1, learners),
         # They are started whether or not an interval says that anything is ever evaluated.
         "rllib.eval_env_runners": config.get("evaluation_num_env_runners") or 0,
-        "rllib.eval_envs": evaluation.get("num_envs"),
+        "rllib.eval_envs": evaluation["num_envs"] if evaluation else None,
         **_evaluated(evaluation, config),
         "vec_env": "subproc" if "async" in str(config.get("gym_env_vectorize_mode")).lower() else "dummy",
         "rllib.untried": tuple(network["notes"]) or None,
@@ -184,8 +185,8 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
         "rllib.module_bytes": network["runner_bytes"],
         "rllib.optimizer_bytes": network["learner_bytes"],
         "rllib.info_bytes": facts["info_bytes"],
-        "rllib.observation_bytes": step.get("observation_bytes"),
-        "rllib.beside_bytes": step.get("beside_bytes"),
+        "rllib.observation_bytes": step["observation_bytes"] if step else None,
+        "rllib.beside_bytes": step["beside_bytes"] if step else None,
         "rllib.seen_bytes": sum(leaf.nbytes for leaf in leaves(parse_space(network["module_observation"]), "")),
         "rllib.sequence": network.get("sequence"),
         "rllib.env_once_bytes": facts["env_once_bytes"],
@@ -197,11 +198,12 @@ def spec_of(facts: Mapping[str, Any], *, name: str) -> RunSpec:
     )
 
 
-def _evaluated(evaluation: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
+def _evaluated(evaluation: RLlibEvaluation | None, config: Mapping[str, Any]) -> dict[str, Any]:
     """What an evaluation takes; one that goes on for as long as training does has no number."""
     if not evaluation:
         return {"rllib.eval_duration": 0}
-    duration, unit = evaluation["duration"], evaluation["unit"]
+    duration: Any = evaluation["duration"]
+    unit = evaluation["unit"]
     if not isinstance(duration, int):
         duration, unit = config.get("train_batch_size_per_learner") or config.get("train_batch_size"), "timesteps"
     return {

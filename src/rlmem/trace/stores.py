@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlmem.agent.protocol import Sized, SizedKey, StoreFacts, StoreKey
 from rlmem.model.compact import Compact, Key
 from rlmem.quantity import Quantity
 
@@ -13,7 +14,7 @@ MOST_ENDS, TIMES = 0.02, 2
 EXPECTED_ENDS = 0.005
 
 
-def kept(store: Mapping[str, Any], sized: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, int]]:
+def kept(store: StoreFacts, sized: Sized) -> Iterator[tuple[str, Quantity, int]]:
     """Component, bytes when full and bytes resident now, for every key and for the tables."""
     if store.get("full"):
         yield from _full(store)
@@ -40,7 +41,7 @@ def kept(store: Mapping[str, Any], sized: Mapping[str, Any]) -> Iterator[tuple[s
         yield "sum-tree", Quantity.of(tree, "sum tree", "a live buffer"), tree
 
 
-def _full(store: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, int]]:
+def _full(store: StoreFacts) -> Iterator[tuple[str, Quantity, int]]:
     """A buffer that is full says itself what it takes."""
     parts = {_name(name): int(key["nbytes"]) for name, key in store["keys"].items()}
     parts |= {"tables": int(store["index_bytes"]), "sum-tree": int(store.get("prioritised_bytes", 0))}
@@ -49,8 +50,8 @@ def _full(store: Mapping[str, Any]) -> Iterator[tuple[str, Quantity, int]]:
             yield name, Quantity.of(nbytes, name, "a full live buffer"), nbytes
 
 
-def _key(name: str, key: Mapping[str, Any], sized: Mapping[str, Any], codec: Any) -> Key:
-    found: Mapping[str, Any] = sized.get("keys", {}).get(name, {})
+def _key(name: str, key: StoreKey, sized: Sized, codec: Any) -> Key:
+    found: SizedKey = sized.get("keys", {}).get(name, {})
     stack = int(found.get("stack", key["stack"]))
     coded = None
     why = f"a sample of {sized.get('transitions', 0):,} observations"

@@ -9,7 +9,8 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+
+from rlmem.agent.protocol import JournalRow
 
 
 def undo(journal: Path) -> tuple[str, ...]:
@@ -34,7 +35,7 @@ def undo(journal: Path) -> tuple[str, ...]:
     return tuple(failures)
 
 
-def _undo(row: dict[str, Any]) -> None:
+def _undo(row: JournalRow) -> None:
     if "made" in row:
         _remove(Path(row["made"]))
     elif "link" in row:
