@@ -1,0 +1,45 @@
+"""Steps and remedies as documents have them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlmem.documents.fit import AlonePart, StepPart
+from rlmem.fields import find_field, plain_value
+from rlmem.remedies.base import Alone, Step
+
+
+def step_part(step: Step) -> StepPart:
+    """Return a remedy applied as documents have it."""
+    return StepPart(**_told(step))
+
+
+def alone_part(item: Alone) -> AlonePart:
+    """Return a remedy by itself as documents have it."""
+    return AlonePart(**_told(item.step), fits=item.fits)
+
+
+def _told(step: Step) -> dict[str, Any]:
+    return {
+        "name": step.remedy.name,
+        "kind": step.remedy.kind,
+        "title": step.remedy.title,
+        "changes": plain_changes(step.change.values),
+        "old": plain_changes(step.old),
+        "saves_bytes": step.saves,
+        "slowdown": step.remedy.slowdown,
+        "slowdown_basis": step.remedy.basis,
+        "costs": step.remedy.costs,
+        "how": step.change.how,
+    }
+
+
+def plain_changes(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return values of fields as JSON has them."""
+    plain = {}
+    for path, value in values.items():
+        row = find_field(path)
+        parsed = value is not None and not (row.kind == "space" and isinstance(value, Mapping))
+        plain[path] = plain_value(row, value) if parsed else value
+    return plain
