@@ -27,6 +27,7 @@ LAYERS = (
         "schedule",
         "run_schema",
         "components",
+        "memory_classes",
         "holdings",
         "moments",
         "points",

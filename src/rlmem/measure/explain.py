@@ -21,11 +21,12 @@ from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
 from rlmem.measure.limits import AVAILABLE, PHYSICAL, Limit, parse_rlimits, tightest
-from rlmem.measure.maps import FILES, SHARED, classify
+from rlmem.measure.maps import classify
 from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
 from rlmem.measure.sources import added_at, script_of
 from rlmem.measure.stacks import stack_pointers, threads
+from rlmem.memory_classes import FILES, SHARED
 from rlmem.units import MIB, format_size
 
 #: Children looked at side by side: most of the time is spent waiting for their answers.

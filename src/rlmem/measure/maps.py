@@ -8,14 +8,21 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
+from rlmem.memory_classes import (
+    ARENAS,
+    FILES,
+    GPU,
+    HEAP,
+    KERNEL,
+    LIBRARY_CODE,
+    LIBRARY_DATA,
+    PYMALLOC,
+    SHARED,
+    STACKS,
+    UNKNOWN,
+)
 from rlmem.units import KIB, MIB
 
-#: Classes in the order they are shown.
-LIBRARY_CODE, LIBRARY_DATA = "library code", "library data"
-HEAP, ARENAS, PYMALLOC = "heap", "malloc arenas", "Python's small objects"
-STACKS, SHARED, FILES, GPU, KERNEL = "thread stacks", "shared memory", "mapped files", "GPU host mappings", "kernel"
-UNKNOWN = "unexplained"
-CLASSES = (LIBRARY_CODE, LIBRARY_DATA, HEAP, ARENAS, PYMALLOC, STACKS, SHARED, FILES, GPU, KERNEL)
 #: glibc gives each arena of a thread heaps of this size, at multiples of it.
 ARENA_BYTES = 64 * MIB
 #: A guard beneath a thread's stack is this large at most.

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 
 from rlmem.agent import proc
 from rlmem.holdings import ThreadStack
-from rlmem.measure.maps import STACKS
 from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages
+from rlmem.memory_classes import STACKS
 
 
 def stack_pointers(pid: int, *, root: str = proc.PROC) -> dict[int, int]:

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
+from rlmem import memory_classes
 from rlmem.holdings import Holding
-from rlmem.measure import maps
 from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.contract import described
 from rlmem.report.lines import hanging, shortened
@@ -28,7 +28,7 @@ MOST_OWNERS = 20
 #: Owners that hold less and do not grow are added up, where there are so many of them.
 SMALL_SHARE, FEWEST_ADDED_UP = 0.005, 3
 #: Classes that have a row however small: the question is whether it is them.
-_ALWAYS = {maps.HEAP, maps.LIBRARY_CODE, maps.STACKS}
+_ALWAYS = {memory_classes.HEAP, memory_classes.LIBRARY_CODE, memory_classes.STACKS}
 
 _NUMBER, _WHOLE = {"type": ["number", "null"]}, {"type": ["integer", "null"]}
 _GROWTH = described(

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from rlmem.measure.maps import (
+from rlmem.measure.maps import classify, parse_maps, split_zeroed, zeroed_bytes
+from rlmem.memory_classes import (
     ARENAS,
     FILES,
     GPU,
@@ -16,10 +17,6 @@ from rlmem.measure.maps import (
     SHARED,
     STACKS,
     UNKNOWN,
-    classify,
-    parse_maps,
-    split_zeroed,
-    zeroed_bytes,
 )
 
 MIB = 1 << 20

@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.measure import maps
+from rlmem import memory_classes
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
@@ -20,10 +20,10 @@ MOST_POINTS = 400
 _LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
 #: What has no owner, from below: words, colour, and the classes it is made of.
 _CLASSES = (
-    ("libraries", "of-libraries", (maps.LIBRARY_CODE, maps.LIBRARY_DATA)),
-    ("heap", "of-heap", (maps.HEAP, maps.ARENAS, maps.PYMALLOC)),
-    ("thread stacks", "of-stacks", (maps.STACKS,)),
-    ("shared memory and files", "of-files", (maps.SHARED, maps.FILES)),
+    ("libraries", "of-libraries", (memory_classes.LIBRARY_CODE, memory_classes.LIBRARY_DATA)),
+    ("heap", "of-heap", (memory_classes.HEAP, memory_classes.ARENAS, memory_classes.PYMALLOC)),
+    ("thread stacks", "of-stacks", (memory_classes.STACKS,)),
+    ("shared memory and files", "of-files", (memory_classes.SHARED, memory_classes.FILES)),
 )
 #: What never holds as much of the largest moment is part of everything else.
 LEAST_SHARE = 0.01
