@@ -2,13 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+from rlmem.components import OTHER, component_of
+from rlmem.ledger import PHASES, Entry, Ledger, merge
+from rlmem.memory_classes import ARENAS, FILES, HEAP, LIBRARY_CODE, LIBRARY_DATA, PYMALLOC, SHARED, UNKNOWN
+from rlmem.quantity import Quantity
 
 #: How the names of owners were had, best first; ``pages`` means that only classes could be told.
 WAYS = ("agent", "remote-exec", "debugger", "pages")
 #: How resident pages were read, best first. The first two know which pages, the third how much of each mapping, the
 #: fourth only sums of a process.
 PAGE_METHODS = ("pagemap-scan", "pagemap", "smaps", "status")
+#: Classes whose pages are those of files, which unrelated processes share.
+_OF_FILES = (LIBRARY_CODE, LIBRARY_DATA, FILES, SHARED)
+#: Classes that objects of the program lie in, where no owner is known.
+_OF_OBJECTS = (HEAP, ARENAS, PYMALLOC)
+#: Roles of processes that plans call workers.
+_WORKERS = ("worker", "forkserver")
+#: Owners that a plan does not have are a line each from this share of the whole on.
+_OWN_LINE = 0.005
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,6 +187,10 @@ class Explanation:
         """What they would still take in a run that is long enough to fill them."""
         return sum(holding.full_growth_bytes or 0 for holding in self.holdings if holding.device == "ram")
 
+    def ledger(self) -> Ledger:
+        """Return what the process holds as a ledger; see ``TreeExplanation.ledger``."""
+        return TreeExplanation(processes=(self,)).ledger()
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TreeExplanation:
@@ -194,3 +212,103 @@ class TreeExplanation:
     def top(self) -> Explanation:
         """The process that was asked about."""
         return self.processes[0]
+
+    def ledger(self) -> Ledger:
+        """Return what the processes hold as a ledger, in the components of a plan as far as owners tell them.
+
+        Its sum is what they hold together, each shared page once: ``other`` are owners that no plan has, ``unexplained``
+        is memory that nobody owns. What owners will still take until the run ends is ``reserved``. All entries are of
+        the phase that the first process is in; one that does not say is taken to collect.
+        """
+        phase = self.top.phase if self.top.phase in PHASES else "collect"
+        entries = merge(entry for process in self.processes for entry in _entries(process, phase or "collect"))
+        whole = {device: sum(entry.nbytes for entry in entries if entry.device == device) for device in ("ram", "vram")}
+        return Ledger(
+            merge(
+                replace(entry, component=OTHER)
+                if entry.group == OTHER and entry.nbytes < _OWN_LINE * whole[entry.device]
+                else entry
+                for entry in entries
+            )
+        )
+
+
+def _entries(process: Explanation, phase: str) -> Iterator[Entry]:
+    name = "main" if process.role == "main" else "workers" if process.role in _WORKERS else OTHER
+
+    def entry(component: str, amount: Quantity, device: str = "ram", residency: str = "resident") -> Entry:
+        own = component if name == "main" or component == UNKNOWN else name
+        return Entry(
+            component=own,
+            device=device,
+            process=name,
+            phase=phase,
+            amount=amount,
+            basis="measured",
+            residency=residency,
+        )
+
+    owners = [(holding, _component(holding)) for holding in process.holdings]
+    of_files, of_nobody = _shared_once(process)
+    for holding, component in owners:
+        scale = of_nobody if holding.device == "ram" else 1.0
+        yield entry(component, _amount(holding, scale), holding.device)
+        if holding.growth_bytes:
+            come = Quantity.of(holding.growth_bytes, holding.path, "still to come until the run ends")
+            yield entry(component, come, holding.device, "reserved")
+    for portion in process.portions:
+        component = f"{OTHER}.shared-memory" if portion.name == SHARED else "runtime"
+        if portion.name in _OF_OBJECTS and name == "main" and process.way == "pages":
+            component = UNKNOWN  # nobody was asked for names: the program's own objects are in it too
+        scale = of_files if portion.name in _OF_FILES else of_nobody
+        yield entry(component, _seen(portion.resident_bytes, portion.name, scale))
+    yield entry(UNKNOWN, _seen(process.unexplained_bytes, UNKNOWN, of_nobody))
+    yield from (entry(component, amount, "vram") for component, amount in _vram(process))
+
+
+def _component(holding: Holding) -> str:
+    return component_of(holding.path, holding.kind, holding.type, has_transitions=holding.has_transitions)
+
+
+def _amount(holding: Holding, scale: float) -> Quantity:
+    low, high = holding.low_bytes, holding.high_bytes
+    if low is None or high is None:
+        return _seen(holding.resident_bytes, holding.path, scale)
+    expected, low, high = (round(scale * nbytes) for nbytes in (holding.resident_bytes, low, high))
+    return Quantity.of(expected, holding.path, "resident pages, from a sample", low=low, high=high)
+
+
+def _seen(nbytes: int, name: str, scale: float) -> Quantity:
+    return Quantity.of(round(scale * nbytes), name, "resident pages")
+
+
+def _shared_once(process: Explanation) -> tuple[float, float]:
+    """Return what to count of pages of files and of all others, so that the sum is the process's PSS.
+
+    How much is shared is known of each kind, and not which pages are: all of a kind are counted alike.
+    """
+    if process.pss_bytes is None or process.uss_bytes is None or process.rss_bytes <= process.pss_bytes:
+        return 1.0, 1.0
+    files = sum(portion.resident_bytes for portion in process.portions if portion.name in _OF_FILES)
+    rest, excess = process.rss_bytes - files, process.rss_bytes - process.pss_bytes
+    shared = process.rss_bytes - process.uss_bytes
+    of_rest = round(excess * min(1.0, (process.shared_anonymous_bytes or 0) / shared))
+    # Shared pages of a kind that no class tells apart are taken from the other kind.
+    of_files = min(excess - of_rest, files)
+    of_rest = min(excess - of_files, rest)
+    return 1 - of_files / files if files else 1.0, 1 - of_rest / rest if rest else 1.0
+
+
+def _vram(process: Explanation) -> Iterator[tuple[str, Quantity]]:
+    """What of a process's VRAM is no named tensor: the allocator's spare room, the context, and what is left."""
+    named = sum(holding.resident_bytes for holding in process.holdings if holding.device == "vram")
+    for share in process.gpus:
+        if share.allocated_bytes is not None and share.reserved_bytes is not None:
+            spare = max(0, share.reserved_bytes - share.allocated_bytes)
+            yield "runtime.allocator-cache", Quantity.of(spare, share.gpu, "torch: reserved without what is allocated")
+        if share.other_bytes is not None:
+            yield "runtime.cuda-context", Quantity.of(share.other_bytes, share.gpu, "driver: used without torch's")
+    known = [share.used_bytes if share.allocated_bytes is None else share.allocated_bytes for share in process.gpus]
+    left = sum(nbytes for nbytes in known if nbytes is not None) - named
+    if left > 0:
+        yield UNKNOWN, Quantity.of(left, UNKNOWN, "VRAM that no named tensor has")

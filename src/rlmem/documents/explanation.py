@@ -21,11 +21,21 @@ from rlmem.documents.parts import (
     finding_part,
     gpu_share_part,
     holding_part,
+    noun_of,
     part_of,
     portion_part,
 )
 from rlmem.findings import Advice, Finding
-from rlmem.holdings import PAGE_METHODS, Explanation, TreeExplanation
+from rlmem.holdings import (
+    PAGE_METHODS,
+    Explanation,
+    GpuShare,
+    Portion,
+    Progress,
+    ThreadStack,
+    TreeExplanation,
+)
+from rlmem.ledger import Ledger
 
 if TYPE_CHECKING:
     PageMethod: TypeAlias = str
@@ -105,6 +115,18 @@ class ProcessPart:
         """Resident memory without an owner whose class is known."""
         return sum(portion.resident_bytes for portion in self.portions)
 
+    def explanation(self) -> Explanation:
+        """Return the noun."""
+        return noun_of(
+            Explanation,
+            self,
+            holdings=tuple(holding.holding() for holding in self.holdings),
+            portions=tuple(noun_of(Portion, portion) for portion in self.portions),
+            threads=tuple(noun_of(ThreadStack, thread) for thread in self.threads),
+            gpus=tuple(noun_of(GpuShare, share) for share in self.gpus),
+            progress=noun_of(Progress, self.progress) if self.progress else None,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplanationDocument(Document):
@@ -128,6 +150,10 @@ class ExplanationDocument(Document):
     def top(self) -> ProcessPart:
         """The process that was asked about."""
         return self.processes[0]
+
+    def ledger(self) -> Ledger:
+        """Return what the processes hold in the components of a plan; see ``TreeExplanation.ledger``."""
+        return TreeExplanation(processes=tuple(process.explanation() for process in self.processes)).ledger()
 
 
 def explanation_document(

@@ -35,6 +35,11 @@ def part_of(kind: type[PartT], noun: object, **more: Any) -> PartT:
     return kind(**{name: getattr(noun, name) for name in names}, **more)
 
 
+def noun_of(kind: type[PartT], part: object, **more: Any) -> PartT:
+    """Return the noun whose fields are the part's of the same names, and ``more``."""
+    return part_of(kind, part, **more)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakPart:
     """What one device needs in one phase, against its limit."""
@@ -180,6 +185,10 @@ class HoldingPart:
     has_transitions: Annotated[bool | None, Meta(description="whether its elements are steps of an environment")] = None
     growth_bytes: Annotated[int | None, Meta(description="to come until the run ends; null: no end known")] = None
     full_growth_bytes: Annotated[int | None, Meta(description="the same in a run that fills it")] = None
+
+    def holding(self) -> Holding:
+        """Return the noun."""
+        return noun_of(Holding, self)
 
 
 def holding_part(holding: Holding, **more: Any) -> HoldingPart:
