@@ -177,15 +177,16 @@ def _stacks(
     wanted: str,
     output: Path | None,
 ) -> str:
+    from rlmem.app.stacks import compare_stacks
     from rlmem.report.render import render_view
-    from rlmem.report.stacks import stacks_document, stacks_view
+    from rlmem.report.stacks import stacks_view
     from rlmem.sources import read_description
 
     if target.is_executable:
         raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
     spec = read_description(target)
     planner = planner_on(spec, groups, margin, machine_options[3]) if groups else make_planner(*machine_options)
-    return render_view(stacks_document(spec, planner), stacks_view, wanted, output)
+    return render_view(compare_stacks(spec, planner), stacks_view, wanted, output)
 
 
 def _keep(document: dict[str, Any]) -> None:

@@ -1,0 +1,54 @@
+"""What other training stacks would hold of the same rollout."""
+
+from __future__ import annotations
+
+from rlmem.documents.parts import part_of
+from rlmem.documents.stacks import OwnRunPart, StackPart, StacksDocument
+from rlmem.frameworks.stacks import STACKS, materialised
+from rlmem.ledger import matches
+from rlmem.plan import Plan
+from rlmem.planner import Planner
+from rlmem.spec import RunSpec
+
+#: What a rollout keeps of observations, in the words of the adapters.
+_OBSERVED = ("rollout.observations", "rollout.stacked", "rollout.flatten-copy", "rollout.stream", "rollout.extra")
+
+
+def compare_stacks(spec: RunSpec, planner: Planner) -> StacksDocument:
+    """Return one row for each stack, and this run as it is described and, for a window, with its stream kept once.
+
+    Args:
+        spec: a described run.
+        planner: what plans it.
+
+    Raises:
+        UsageError: the run keeps no rollout.
+    """
+    whole = materialised(spec)
+    own = planner.plan(spec, findings=False)
+    runs = [("as described", own)]
+    if own.spec.window is not None and own.spec.get("storage") != "stream":
+        changed = spec.having({"storage": "stream"}, "stacks")
+        runs.append(("storage=stream", planner.plan(changed, findings=False)))
+    return StacksDocument(
+        target=own.spec.name,
+        observations_bytes=whole.value,
+        formula=whole.formula,
+        basis="read from the sources named, nothing measured; observations only",
+        stacks=tuple(part_of(StackPart, stack, nbytes=stack.factor * whole.value) for stack in STACKS),
+        runs=tuple(_own_run(name, plan, whole.value) for name, plan in runs),
+    )
+
+
+def _own_run(name: str, plan: Plan, whole_bytes: int) -> OwnRunPart:
+    nbytes = observed_bytes(plan)
+    return OwnRunPart(name=name, nbytes=nbytes, factor=nbytes / whole_bytes)
+
+
+def observed_bytes(plan: Plan) -> int:
+    """Return the most a plan holds of a rollout's observations in one phase."""
+    by_phase: dict[str, int] = {}
+    for entry in plan.ledger.entries:
+        if entry.counts and any(matches(entry.component, name) for name in _OBSERVED):
+            by_phase[entry.phase] = by_phase.get(entry.phase, 0) + entry.nbytes
+    return max(by_phase.values(), default=0)
