@@ -19,7 +19,7 @@ from rlmem.cli.subjects import asked_spec
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlmem.plan import Budget
+    from rlmem.documents.bench import BenchDocument, BenchRow
     from rlmem.programs.bench import Benched, BenchOptions
     from rlmem.programs.bench_runs import BenchRunning, Execute
     from rlmem.runner.sampler import Sample
@@ -172,7 +172,8 @@ def command(
         except KeyboardInterrupt:
             document, code = running.finish("interrupted"), 130
         else:
-            document, code = running.finish(), 0 if running.is_ok else 1
+            document = running.finish()
+            code = 0 if document is None or document.is_ok else 1
     if document is None:
         print("rlmem: interrupted; no profile was finished", file=sys.stderr)
         return code
@@ -229,18 +230,17 @@ def _run_there(running: BenchRunning, execute: Execute) -> None:
             tell(f"{benched.profile.name}: {result_text(benched)}{benched.point.wall_s:,.0f} s{where}")
 
 
-def _document(spec: RunSpec, options: BenchOptions, rows: list[dict[str, Any]], run: str | None) -> dict[str, Any]:
-    from rlmem.report.bench import bench_document
+def _document(spec: RunSpec, options: BenchOptions, rows: tuple[BenchRow, ...], run: str | None) -> BenchDocument:
+    from rlmem.documents.bench import BenchDocument, BenchTarget
 
-    budget: Budget = options.budget
-    return bench_document(
-        target={"name": spec.name, "about": spec.get("about")},
+    return BenchDocument(
+        run=run,
+        target=BenchTarget(name=spec.name, about=spec.get("about")),
         timesteps=options.timesteps,
         env=options.env,
-        limit_bytes=budget.ram_bytes,
-        limit_source=budget.ram_source,
-        rows=rows,
-        run=run,
+        limit_bytes=options.budget.ram_bytes,
+        limit_source=options.budget.ram_source,
+        profiles=rows,
     )
 
 

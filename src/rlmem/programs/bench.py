@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import cast
 
 from rlmem.agent.protocol import ProgramAnswer, ProgramStatus
-from rlmem.documents.contract import plain_part
+from rlmem.documents.bench import BenchRow, bench_prediction
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Peak
@@ -59,27 +59,29 @@ class Benched:
     full: PredictedPeak | None = None
     verdict: str = "unknown"
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data for JSON."""
-        return {
-            "profile": self.profile.name,
-            "settings": self.profile.settings,
-            "status": self.point.status,
-            "steps": self.steps,
-            "steps_per_s": self.steps_per_s,
-            "mean_reward": self.mean_reward,
-            "episodes": self.episodes,
-            "reward_per_step": self.reward_per_step,
-            "image": self.image,
-            "peak_bytes": self.point.peak_bytes,
-            "predicted": plain_part(self.point.predicted) if self.point.predicted else {},
-            "predicted_full": plain_part(self.full) if self.full else {},
-            "verdict": self.verdict,
-            "wall_s": self.point.wall_s,
-            "note": self.point.note,
-            "versions": dict(self.point.versions),
-            **({} if self.point.node is None else {"node": self.point.node}),
-        }
+    @property
+    def row(self) -> BenchRow:
+        """The result as documents have it."""
+        point = self.point
+        return BenchRow(
+            profile=self.profile.name,
+            settings=self.profile.settings,
+            status=point.status,
+            steps=self.steps,
+            steps_per_s=self.steps_per_s,
+            mean_reward=self.mean_reward,
+            episodes=self.episodes,
+            reward_per_step=self.reward_per_step,
+            image=self.image,
+            peak_bytes=point.peak_bytes,
+            predicted=bench_prediction(point.predicted),
+            predicted_full=bench_prediction(self.full),
+            verdict=self.verdict,
+            wall_s=point.wall_s,
+            note=point.note,
+            versions=point.versions,
+            node=point.node,
+        )
 
 
 def check_target(spec: RunSpec, profiles: tuple[Profile, ...], env: str | None) -> tuple[Case, ...]:

@@ -8,6 +8,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from rlmem.documents.bench import BenchDocument, BenchRow
+from rlmem.documents.contract import from_plain, to_plain
 from rlmem.programs.bench import Benched, BenchOptions
 from rlmem.runner.store import Run, Store
 from rlmem.runner.sweep import own_process, was_cut_short
@@ -15,9 +17,8 @@ from rlmem.sources.profiles import Profile
 from rlmem.spec import RunSpec
 from rlmem.version import __version__
 
-Rows = list[dict[str, Any]]
 #: Rows and the run's id to the document that is kept.
-Document = Callable[[Rows, str | None], dict[str, Any]]
+MakeDocument = Callable[[tuple[BenchRow, ...], str | None], BenchDocument]
 #: Trains some profiles, in whatever order they end; closing it early cancels the rest.
 Execute = Callable[[Sequence[Profile]], Generator[Benched, None, None]]
 
@@ -47,7 +48,7 @@ class BenchRunning:
         target: str,
         profiles: Sequence[Profile],
         store: Store,
-        document: Document,
+        document: MakeDocument,
         *,
         key: str,
         command: Sequence[str] = (),
@@ -56,10 +57,9 @@ class BenchRunning:
     ) -> None:
         self.profiles = tuple(profiles)
         self._store, self._document = store, document
-        self._rows: dict[str, dict[str, Any]] = {}
-        earlier = None if fresh else self._unfinished(key)
-        if earlier is not None:
-            self._rows = {row["profile"]: row for row in earlier.document["profiles"] if row["status"] == "ok"}
+        self._rows: dict[str, BenchRow] = {}
+        earlier, rows = (None, ()) if fresh else self._unfinished(key)
+        self._rows = {row.profile: row for row in rows if row.is_ok}
         if earlier is not None and was_cut_short(earlier):
             self.run = store.reopen(earlier.id, self._so_far(earlier.id))
         else:  # one that somebody elsewhere may still be at work on is left to him
@@ -74,21 +74,16 @@ class BenchRunning:
         return tuple(profile for profile in self.profiles if profile.name not in self._rows)
 
     @property
-    def rows(self) -> Rows:
+    def rows(self) -> tuple[BenchRow, ...]:
         """Finished profiles, in the order they were asked for."""
-        return [self._rows[profile.name] for profile in self.profiles if profile.name in self._rows]
-
-    @property
-    def is_ok(self) -> bool:
-        """Whether every finished profile ended well."""
-        return all(row["status"] == "ok" for row in self.rows)
+        return tuple(self._rows[profile.name] for profile in self.profiles if profile.name in self._rows)
 
     def results(self, execute: Execute) -> Generator[Benched, None, None]:
         """Profiles as they are trained."""
         try:
             with closing(execute(self.left)) as found:
                 for benched in found:
-                    self._rows[benched.profile.name] = benched.to_dict()
+                    self._rows[benched.profile.name] = benched.row
                     self._store.add(self.run.id, benched.point)
                     self._store.amend(self.run.id, self._so_far(self.run.id))
                     yield benched
@@ -96,23 +91,24 @@ class BenchRunning:
             self.finish("interrupted")
             raise
 
-    def finish(self, status: str | None = None) -> dict[str, Any] | None:
+    def finish(self, status: str | None = None) -> BenchDocument | None:
         """Close the run; its document, or nothing where no profile was finished."""
         if not self._rows:
             self._store.delete(self.run.id)
             return None
         document = self._document(self.rows, self.run.id)
-        self._store.finish(self.run.id, status or ("ok" if self.is_ok else "partial"), document)
+        self._store.finish(self.run.id, status or ("ok" if document.is_ok else "partial"), to_plain(document))
         return document
 
     def _so_far(self, run: str | None) -> dict[str, Any]:
-        return {**self._document(self.rows, run), "process": own_process()}
+        return {**to_plain(self._document(self.rows, run)), "process": own_process()}
 
-    def _unfinished(self, key: str) -> Run | None:
+    def _unfinished(self, key: str) -> tuple[Run | None, tuple[BenchRow, ...]]:
         """The newest benchmark of the same kind, if it did not come to its end and has no profile that is not asked for."""
         wanted = {profile.name: profile.settings for profile in self.profiles}
         for run in self._store.runs(kind="bench", sweep=key, limit=1):
-            rows = run.document.get("profiles", [])
-            same = all(wanted.get(row["profile"]) == row["settings"] for row in rows)
-            return run if same and run.status in {"running", "interrupted"} else None
-        return None
+            rows = from_plain(BenchDocument, run.document, f"run {run.id}").profiles
+            same = all(wanted.get(row.profile) == row.settings for row in rows)
+            if same and run.status in {"running", "interrupted"}:
+                return run, rows
+        return None, ()

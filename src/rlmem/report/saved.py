@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DOCUMENTS = {
     "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.plan", "plan_view"),
     "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep", "plain_sweep_view"),
-    "rlmem.bench/1": ("rlmem.report.bench", "read_bench_document", "rlmem.report.bench", "bench_view"),
+    "rlmem.bench/1": ("rlmem.report.sweep", "read_bench_document", "rlmem.report.sweep", "plain_bench_view"),
     "rlmem.report/1": ("rlmem.report.full", "read_report_document", "rlmem.report.full", "report_view"),
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
     "rlmem.placement/1": (

@@ -1,13 +1,15 @@
-"""Sweeps as plain data, for those that do not take documents yet."""
+"""Sweeps and benchmarks as plain data, for those that do not take documents yet."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from rlmem.documents.bench import BenchDocument
 from rlmem.documents.contract import from_plain, to_plain
 from rlmem.documents.sweep import SweepDocument
 from rlmem.documents.sweep_comparison import SweepComparisonDocument, compare_sweeps
+from rlmem.report.bench import bench_view
 from rlmem.report.compare_sweeps import compare_sweeps_view
 from rlmem.report.sweep_view import sweep_view
 from rlmem.report.view import View
@@ -31,3 +33,13 @@ def compare_plain_sweeps(documents: Sequence[Mapping[str, Any]], labels: Sequenc
 def compare_plain_sweeps_view(document: Mapping[str, Any]) -> View:
     """The pairs as tables."""
     return compare_sweeps_view(from_plain(SweepComparisonDocument, document, "comparison"))
+
+
+def read_bench_document(data: Any, where: str) -> dict[str, Any]:
+    """A saved benchmark."""
+    return to_plain(from_plain(BenchDocument, data, where))
+
+
+def plain_bench_view(document: Mapping[str, Any]) -> View:
+    """One row per profile."""
+    return bench_view(from_plain(BenchDocument, document, "benchmark"))

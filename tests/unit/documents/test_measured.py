@@ -1,0 +1,67 @@
+"""Sweeps, benchmarks and comparisons of sweeps, as files of other versions and broken ones have them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+
+from rlmem.documents.bench import BenchDocument
+from rlmem.documents.contract import Document, from_plain, schema_of, to_plain
+from rlmem.documents.sweep import SweepDocument
+from rlmem.documents.sweep_comparison import SweepComparisonDocument
+from rlmem.errors import UsageError
+
+FOLDER = Path(__file__).parents[2] / "golden" / "written_by_0"
+KINDS: dict[str, type[Document]] = {
+    "sweep": SweepDocument,
+    "bench": BenchDocument,
+    "compare-sweeps": SweepComparisonDocument,
+}
+
+
+def written(name: str) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((FOLDER / f"{name}.json").read_text(encoding="utf-8"))
+    return data
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_what_version_0_wrote_is_read_and_loses_nothing(name: str) -> None:
+    data = written(name)
+    plain = to_plain(from_plain(KINDS[name], data, name))
+    assert_holds(plain, data)
+    jsonschema.validate(plain, schema_of(KINDS[name]))
+    jsonschema.validate(data, schema_of(KINDS[name]))
+
+
+def assert_holds(more: Any, data: Any) -> None:
+    """Whether all of ``data`` is in ``more``, which may have keys beside."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            assert_holds(more[key], value)
+    elif isinstance(data, list):
+        assert len(more) == len(data)
+        for one, other in zip(more, data, strict=True):
+            assert_holds(one, other)
+    else:
+        assert more == data
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("bench", {"profiles": [{}]}, r"bench document: profiles\[0\]\.profile: missing"),
+        ("bench", {"timesteps": "many"}, "bench document: timesteps: expected integer"),
+        ("bench", {"limit_bytes": -1}, "bench document: limit_bytes: expected"),
+        ("bench", {"target": []}, "bench document: target: expected object"),
+        ("bench", {"schema": "rlmem.bench/2"}, "schema 'rlmem.bench/2' is not one this version reads"),
+        ("compare-sweeps", {"points": [1]}, r"compare-sweeps document: points\[0\]: expected object"),
+        ("compare-sweeps", {"left": {}}, r"compare-sweeps document: left\.label: missing"),
+    ],
+)
+def test_what_is_not_complete_is_refused(name: str, change: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        from_plain(KINDS[name], {**written(name), **change}, "file")
