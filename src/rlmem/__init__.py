@@ -24,7 +24,7 @@ _EXPORTS = {
     "guard": "rlmem.guards",
     "load": "rlmem.sources",
     "make_budget": "rlmem.budget",
-    "max_buffer_size": "rlmem.sizes",
+    "max_buffer_size": "rlmem.app.max_buffer",
     "parse_size": "rlmem.units",
     "plan_document": "rlmem.report.document",
     "snapshot": "rlmem.snapshots",

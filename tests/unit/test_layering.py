@@ -47,13 +47,12 @@ LAYERS = (
         "programs",
         "swarm",
         "trials",
-        "sizes",
         "guards",
         "sb3",
         "torchrl",
         "ray",
         "optuna",
-    ),  # the last six are for users' programs
+    ),  # the last five are for users' programs
     ("app",),
     ("report",),
     ("serve",),

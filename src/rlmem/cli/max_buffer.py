@@ -13,8 +13,8 @@ from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options,
 from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
+    from rlmem.app.max_buffer import Largest
     from rlmem.report.view import View
-    from rlmem.sizes import Largest
     from rlmem.spec import RunSpec
 
 MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
@@ -65,8 +65,8 @@ def command(
 
     Exits 3 when the environment cannot be made, or when not even a small buffer fits.
     """
+    from rlmem.app.max_buffer import algorithm_name, describe, largest_buffer, read_environment
     from rlmem.report.render import render_view
-    from rlmem.sizes import algorithm_name, describe, largest_buffer, read_environment
     from rlmem.sources.overrides import parse_set
     from rlmem.trace.target import find_python
 
@@ -96,8 +96,8 @@ def command(
 
 def _compact(spec: RunSpec, plain: Largest, ram: str | None, share: float, python: str) -> Largest | None:
     """The same with rlmem's own buffer, where the run has none yet and more fits."""
+    from rlmem.app.max_buffer import largest_buffer
     from rlmem.errors import RlmemError
-    from rlmem.sizes import largest_buffer
 
     if "storage" in spec:
         return None

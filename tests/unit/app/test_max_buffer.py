@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 import rlmem
+from rlmem.app.max_buffer import algorithm_name, describe, largest_buffer, read_environment
 from rlmem.budget import make_budget
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.planner import Planner
 from rlmem.remedies.base import over
-from rlmem.sizes import algorithm_name, describe, largest_buffer, read_environment
 
 
 class Box:
