@@ -1,4 +1,4 @@
-"""The largest replay buffer that fits: ``rlmem.max_buffer_size(env, SAC, ram="16GB")``."""
+"""The largest replay buffer that fits an environment and an algorithm: ``rlmem.max_buffer_size(env, SAC, ram="16GB")``."""
 
 from __future__ import annotations
 
@@ -16,20 +16,46 @@ from rlmem.agent.describe import space
 from rlmem.agent.environment import read, spaces_of
 from rlmem.budget import make_budget
 from rlmem.capacity import largest
-from rlmem.errors import AnalysisError, SpecError, UsageError, did_you_mean
+from rlmem.documents.max_buffer import MaxBufferDocument
+from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError, did_you_mean
 from rlmem.frameworks import find_adapter
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.runner.child import run_child
+from rlmem.sources.overrides import parse_set
 from rlmem.spec import RunSpec
 from rlmem.trace.describe import ALGORITHMS
+from rlmem.trace.target import find_python
 from rlmem.units import format_size
 
 #: Of the memory given, this share stays free: other programs, a longer log, what a plan does not know of an environment.
 MARGIN = 0.1
 #: Seconds in which an environment has to be made in another interpreter.
 TIME_S = 120.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MaxBufferRequest:
+    """An environment and an algorithm whose largest replay buffer is asked for.
+
+    Attributes:
+        env: a Gymnasium id, ``package:ID``, or ``package.module:callable``.
+        algorithm: an algorithm of SB3 with a replay buffer, such as ``sac``.
+        ram: memory for the run, such as ``16GB``; by default what may really be used here.
+        n_envs: environments stepped together; a vector environment says it itself.
+        margin: the share of the memory that stays free.
+        python: the interpreter that has the environment; looked for when ``None``.
+        sets: further fields of a run file, as ``path=value``.
+    """
+
+    env: str
+    algorithm: str
+    ram: str | None = None
+    n_envs: int = 1
+    margin: float = MARGIN
+    python: str | None = None
+    sets: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +66,60 @@ class Largest:
     plan: Plan
     ram_bytes: int
     limit_bytes: int
+
+
+def max_buffer(request: MaxBufferRequest) -> MaxBufferDocument:
+    """Find the largest replay buffer with which training fits, and the largest of rlmem's own.
+
+    Args:
+        request: the environment, the algorithm and the memory there is.
+
+    Returns:
+        The size, with the peak of its plan and the limit it stays under.
+
+    Raises:
+        UsageError: the algorithm keeps no replay buffer, or a setting is none.
+        AnalysisError: the environment cannot be made, or not even a small buffer fits.
+    """
+    python, _ = find_python(None, Path.cwd(), request.python, os.environ)
+    spaces = read_environment(request.env, python)
+    values: dict[str, Any] = {"n_envs": spaces["n_envs"] if spaces["n_envs"] > 1 else request.n_envs}
+    if spaces.get("sb3"):
+        values["framework.version"] = spaces["sb3"]
+    values |= dict(parse_set(item) for item in request.sets)
+    try:
+        spec = describe(spaces, algorithm_name(request.algorithm), values)
+    except SpecError as error:
+        raise error.located(request.env) from None
+    plain = largest_buffer(spec, request.ram, margin=request.margin, python=python)
+    compact = _compact(spec, plain, request, python)
+    top = plain.plan.top("ram")
+    return MaxBufferDocument(
+        env=request.env,
+        algorithm=spec.text("algorithm"),
+        n_envs=plain.plan.spec.count("n_envs"),
+        ram_bytes=plain.ram_bytes,
+        margin=request.margin,
+        limit_bytes=plain.limit_bytes,
+        buffer_size=plain.buffer_size,
+        expected_bytes=top.expected_bytes if top else None,
+        high_bytes=top.high_bytes if top else None,
+        compact_buffer_size=compact.buffer_size if compact else None,
+        spec=plain.plan.spec.to_dict(),
+    )
+
+
+def _compact(spec: RunSpec, plain: Largest, request: MaxBufferRequest, python: str) -> Largest | None:
+    """Return the same with rlmem's own buffer, where the run has none yet and more fits."""
+    if "storage" in spec:
+        return None
+    changed = spec.having({"storage": "compact"}, "compared")
+    try:
+        compact = largest_buffer(changed, request.ram, margin=request.margin, python=python)
+    except RlmemError:
+        return None
+    # numba takes more than small observations leave
+    return compact if compact.buffer_size > plain.buffer_size else None
 
 
 def max_buffer_size(

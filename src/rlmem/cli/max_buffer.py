@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, read_share, set_option
-from rlmem.errors import SpecError, UsageError
-
-if TYPE_CHECKING:
-    from rlmem.app.max_buffer import Largest
-    from rlmem.report.view import View
-    from rlmem.spec import RunSpec
-
-MAX_BUFFER_SCHEMA = "rlmem.max-buffer/1"
+from rlmem.errors import UsageError
 
 
 @click.command("max-buffer")
@@ -65,10 +56,9 @@ def command(
 
     Exits 3 when the environment cannot be made, or when not even a small buffer fits.
     """
-    from rlmem.app.max_buffer import algorithm_name, describe, largest_buffer, read_environment
+    from rlmem.app.max_buffer import MaxBufferRequest, max_buffer
+    from rlmem.report.max_buffer import max_buffer_view
     from rlmem.report.render import render_view
-    from rlmem.sources.overrides import parse_set
-    from rlmem.trace.target import find_python
 
     wanted = chosen_format(format_, output, as_json=as_json)
     if env.endswith(".py"):
@@ -77,71 +67,14 @@ def command(
         )
     if algo is None:
         raise UsageError("--algo is missing: an algorithm with a replay buffer, such as --algo sac")
-    share = read_share(margin, "--margin")
-    found_python, _ = find_python(None, Path.cwd(), python, os.environ)
-    found = read_environment(env, found_python)
-    values: dict[str, Any] = {"n_envs": found["n_envs"] if found["n_envs"] > 1 else n_envs}
-    if found.get("sb3"):
-        values["framework.version"] = found["sb3"]
-    values |= dict(parse_set(item) for item in sets)
-    try:
-        spec = describe(found, algorithm_name(algo), values)
-    except SpecError as error:
-        raise error.located(env) from None
-    plain = largest_buffer(spec, ram, margin=share, python=found_python)
-    document = _document(env, spec, plain, share, _compact(spec, plain, ram, share, found_python))
-    emit(render_view(document, _view, wanted, output), output)
-    return 0
-
-
-def _compact(spec: RunSpec, plain: Largest, ram: str | None, share: float, python: str) -> Largest | None:
-    """The same with rlmem's own buffer, where the run has none yet and more fits."""
-    from rlmem.app.max_buffer import largest_buffer
-    from rlmem.errors import RlmemError
-
-    if "storage" in spec:
-        return None
-    try:
-        found = largest_buffer(spec.having({"storage": "compact"}, "compared"), ram, margin=share, python=python)
-    except RlmemError:
-        return None
-    return found if found.buffer_size > plain.buffer_size else None  # numba takes more than small observations leave
-
-
-def _document(env: str, spec: RunSpec, plain: Largest, margin: float, compact: Largest | None) -> dict[str, Any]:
-    top = plain.plan.top("ram")
-    return {
-        "schema": MAX_BUFFER_SCHEMA,
-        "env": env,
-        "algorithm": spec.text("algorithm"),
-        "n_envs": plain.plan.spec.count("n_envs"),
-        "ram_bytes": plain.ram_bytes,
-        "margin": margin,
-        "limit_bytes": plain.limit_bytes,
-        "buffer_size": plain.buffer_size,
-        "expected_bytes": top.expected_bytes if top else None,
-        "high_bytes": top.high_bytes if top else None,
-        "compact_buffer_size": compact.buffer_size if compact else None,
-        "spec": plain.plan.spec.to_dict(),
-    }
-
-
-def _view(document: dict[str, Any]) -> View:
-    from rlmem.report.view import Section, View
-    from rlmem.units import format_count, format_size
-
-    size = format_count(document["buffer_size"])
-    what = f"{document['algorithm']} on {document['env']}, {document['n_envs']} environment(s)"
-    lines = [
-        f"needs {format_size(document['expected_bytes'])}, at most {format_size(document['high_bytes'])}, of "
-        f"{format_size(document['limit_bytes'])}: {format_size(document['ram_bytes'])} less a margin of {document['margin']:.0%}",
-    ]
-    if document["compact_buffer_size"]:
-        lines.append(f"with CompactReplayBuffer of rlmem.sb3: {format_count(document['compact_buffer_size'])}")
-    notes = ("Closed form of the environment's spaces with SB3's defaults; 'rlmem plan train.py' knows your script.",)
-    return View(
-        title=what,
-        verdict=((f"buffer_size = {size}", "good"),),
-        sections=(Section(title="Why", lines=tuple(lines)),),
-        notes=notes,
+    request = MaxBufferRequest(
+        env=env,
+        algorithm=algo,
+        ram=ram,
+        n_envs=n_envs,
+        margin=read_share(margin, "--margin"),
+        python=python,
+        sets=sets,
     )
+    emit(render_view(max_buffer(request), max_buffer_view, wanted, output), output)
+    return 0
