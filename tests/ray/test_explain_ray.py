@@ -24,13 +24,15 @@ import psutil
 import pytest
 import ray
 
+from rlmem.app.explain_cluster import cluster_document
 from rlmem.cluster.holdings import ClusterHoldings
+from rlmem.documents.cluster import ClusterDocument
+from rlmem.documents.contract import from_plain, to_plain
 from rlmem.measure.processes import read_process
 from rlmem.ray.actors import read_tables
 from rlmem.ray.looking import _read
 from rlmem.ray.probing import probe_once, probes
 from rlmem.ray.stores import Store
-from rlmem.report.cluster_explained import cluster_document, read_cluster_document
 from rlmem.units import MIB
 
 #: Long enough for workers to start on a busy machine; nothing is decided by it but that a test ends.
@@ -185,7 +187,7 @@ def looked(two: Any, held: list[int], tmp_path_factory: pytest.TempPathFactory) 
     answer = command("--json", "--html", str(page), *PATIENT, cluster=two)
     assert answer.returncode == 0, answer.stderr
     eventually(lambda: not our_probes() - before)  # the actors are killed; their processes take a moment to end
-    document = read_cluster_document(json.loads(answer.stdout), "stdout")
+    document = to_plain(from_plain(ClusterDocument, json.loads(answer.stdout), "stdout"))
     pids = [each["pid"] for node in document["nodes"] for each in node["processes"]]
     kernels = {pid: pair for pid in pids if (pair := kernel(pid)) is not None}
     return Look(
@@ -367,7 +369,7 @@ def test_a_node_that_dies_while_it_is_asked_is_a_row(two: Any) -> None:
     assert (dead[0].processes, dead[0].pss_bytes, found.is_complete) == ((), None, False)
     assert found.pss_bytes == sum(each.pss_bytes or 0 for each in found.nodes if not each.problem)
     document = cluster_document(found)
-    read_cluster_document(json.loads(json.dumps(document)), "document")
+    assert from_plain(ClusterDocument, to_plain(document), "document") == document
 
 
 @pytest.mark.long

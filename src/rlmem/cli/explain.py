@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rlmem.cli.common import check_html, chosen_format, emit, html_options, output_options
 from rlmem.errors import UsageError
+
+if TYPE_CHECKING:
+    from rlmem.documents.cluster import ClusterDocument
 
 
 @click.command("explain")
@@ -101,8 +104,11 @@ def command(
     if on_ray:
         _refuse_with_ray(pid=pid, name=name, trim=trim, unsafe_attach=unsafe_attach, fork_names=fork_names, tree=tree)
         check_html(html, "", redact=redact)
-        document = _cluster(address, names=names, timeout_s=timeout_s, deadline_s=deadline_s)
-        _emit_cluster(document, wanted, output, html, redact=redact)
+        from rlmem.app.explain_cluster import ExplainClusterRequest, explain_cluster
+        from rlmem.report.progress import progress
+
+        asked = ExplainClusterRequest(address=address, names=names, timeout_s=timeout_s, deadline_s=deadline_s)
+        _emit_cluster(explain_cluster(asked, progress), wanted, output, html, redact=redact)
         return 0
     for option, is_given in (("--address", address is not None), ("--html", html is not None), ("--redact", redact)):
         if is_given:
@@ -144,22 +150,8 @@ def _refuse_with_ray(
             raise UsageError(f"--ray explains a whole cluster: {what} is for one process; give one or the other")
 
 
-def _cluster(address: str | None, *, names: bool, timeout_s: float, deadline_s: float) -> dict[str, Any]:
-    from rlmem.ray.connecting import connected, running
-    from rlmem.ray.probing import probe_once
-    from rlmem.report.cluster_explained import cluster_document
-    from rlmem.report.progress import progress
-
-    # Ray would start a cluster of its own where it finds none, and there would be nothing to explain.
-    with connected(running(address)) as ray:
-        count = sum(node["Alive"] for node in ray.nodes())
-        with progress(count, "asking nodes") as tell:
-            found = probe_once(ray, names=names, timeout_s=timeout_s, deadline_s=deadline_s, own_driver=True, tell=tell)
-    return cluster_document(found)
-
-
 def _emit_cluster(
-    document: dict[str, Any], wanted: str, output: Path | None, html: Path | None, *, redact: bool
+    document: ClusterDocument, wanted: str, output: Path | None, html: Path | None, *, redact: bool
 ) -> None:
     from rlmem.report.cluster_view import cluster_view
     from rlmem.report.render import render_view
@@ -169,6 +161,5 @@ def _emit_cluster(
         from rlmem.report.html.render import render_html
         from rlmem.report.redact import own_names, redacted
 
-        nodes = {word for node in document["nodes"] for word in (node["address"], node["host"])}
-        kept = redacted(document, own_names() | nodes) if redact else document
-        emit(render_html(kept), html)
+        nodes = {word for node in document.nodes for word in (node.address, node.host)}
+        emit(render_html(redacted(document, own_names() | nodes) if redact else document), html)

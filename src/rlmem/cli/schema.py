@@ -33,10 +33,10 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema run
       rlmem schema moment
     """
+    from rlmem.documents.cluster import ClusterDocument
     from rlmem.documents.contract import schema_of
     from rlmem.documents.explanation import ExplanationDocument
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.cluster_explained import CLUSTER_JSON_SCHEMA
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
     from rlmem.report.full import REPORT_JSON_SCHEMA
@@ -51,7 +51,7 @@ def command(which: str, output: Path | None) -> int:
         "run": RUN_JSON_SCHEMA,
         "sweep": schema_of(SweepDocument),
         "explain": schema_of(ExplanationDocument),
-        "cluster": CLUSTER_JSON_SCHEMA,
+        "cluster": schema_of(ClusterDocument),
         "placement": PLACEMENT_JSON_SCHEMA,
         "moment": MOMENT_JSON_SCHEMA,
         "recorded": RECORDED_JSON_SCHEMA,

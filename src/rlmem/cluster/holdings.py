@@ -54,8 +54,7 @@ class ProcessHoldings:
     @property
     def vram_bytes(self) -> int | None:
         """On all GPUs together; None where no driver says."""
-        known = [share.used_bytes for share in self.gpus if share.used_bytes is not None]
-        return sum(known) if known else None
+        return sum_known(share.used_bytes for share in self.gpus)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +107,7 @@ class NodeHoldings:
     @property
     def heap_bytes(self) -> int | None:
         """All processes without the object store, each shared page once; None when nothing could be read."""
-        known = [each.heap_bytes for each in self.processes if each.heap_bytes is not None]
-        return sum(known) if known else None
+        return sum_known(process.heap_bytes for process in self.processes)
 
     @property
     def pss_bytes(self) -> int | None:
@@ -120,8 +118,7 @@ class NodeHoldings:
     @property
     def vram_bytes(self) -> int | None:
         """What its processes hold on GPUs; None where no driver says."""
-        known = [each.vram_bytes for each in self.processes if each.vram_bytes is not None]
-        return sum(known) if known else None
+        return sum_known(process.vram_bytes for process in self.processes)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -153,8 +150,7 @@ class ClusterHoldings:
     @property
     def pss_bytes(self) -> int | None:
         """What the nodes that answered hold together."""
-        known = [node.pss_bytes for node in self.nodes if node.pss_bytes is not None]
-        return sum(known) if known else None
+        return sum_known(node.pss_bytes for node in self.nodes)
 
     @property
     def is_complete(self) -> bool:
@@ -177,6 +173,12 @@ def by_role(nodes: Iterable[NodeHoldings], *, value: str = "heap_bytes") -> dict
         if _store(node):
             found[STORE] = found.get(STORE, 0) + _store(node)
     return {role: found[role] for role in sorted(found, key=place)}
+
+
+def sum_known(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of the sizes that are known; None when none is."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
 
 
 def place(role: str) -> tuple[int, str]:

@@ -7,6 +7,7 @@ import re
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -64,8 +65,8 @@ def _own_folders() -> Iterator[str]:
 
 def _folders_of(value: Any) -> Iterator[str]:
     """Folders in words of commands: there a path is whole, spaces and all, so that it is known elsewhere too."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
+    if is_dataclass(value) or isinstance(value, Mapping):
+        for key, item in value.items() if isinstance(value, Mapping) else _fields(value):
             if key == "command" and isinstance(item, (list, tuple)):
                 yield from (_head(word) for word in item if isinstance(word, str) and len(_head(word)) > 1)
             else:
@@ -73,6 +74,11 @@ def _folders_of(value: Any) -> Iterator[str]:
     elif isinstance(value, (list, tuple)):
         for item in value:
             yield from _folders_of(item)
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    """Fields of a document or a part of one."""
+    return ((item.name, getattr(value, item.name)) for item in fields(value))
 
 
 def _head(word: str) -> str:
@@ -96,7 +102,10 @@ def _walk(value: Any, folders: re.Pattern[str] | None, names: re.Pattern[str] | 
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_walk(item, folders, names) for item in value]
+        return type(value)(_walk(item, folders, names) for item in value)
+    if is_dataclass(value) and not isinstance(value, type):
+        # Not by way of JSON: a reader would refuse a word of a closed vocabulary that is somebody's name too.
+        return replace(value, **{name: _walk(item, folders, names) for name, item in _fields(value)})
     return value
 
 

@@ -26,10 +26,10 @@ DOCUMENTS = {
         "placement_view",
     ),
     "rlmem.cluster/1": (
-        "rlmem.report.cluster_explained",
+        "rlmem.report.cluster_view",
         "read_cluster_document",
         "rlmem.report.cluster_view",
-        "cluster_view",
+        "plain_cluster_view",
     ),
 }
 

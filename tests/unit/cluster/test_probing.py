@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from rlmem.app.explain_cluster import cluster_document
 from rlmem.cluster.holdings import NodeHoldings, ProcessHoldings, to_data
 from rlmem.ray.actors import accessor_of
 from rlmem.ray.looking import Known
 from rlmem.ray.probing import Probes, _why
 from rlmem.ray.trials import Actors
-from rlmem.report.cluster_explained import cluster_document
 from rlmem.report.cluster_view import cluster_view
 from rlmem.report.render import render_view
 
@@ -110,8 +110,8 @@ def test_tables_that_cannot_be_read_are_told_and_nothing_is_complete() -> None:
     found = asked(Ray(AttributeError("'GlobalState' object has no attribute 'x'")))
     assert not found.is_complete
     document = cluster_document(found)
-    assert document["complete"] is False
-    (note,) = document["notes"]
+    assert document.complete is False
+    (note,) = document.notes
     assert note.startswith("Ray's tables could not be read (AttributeError: 'GlobalState' object has no attribute 'x')")
     assert "drivers are not in these sums" in " ".join(render_view(document, cluster_view, "text", None).split())
     assert asked(Ray(tables())).notes == ()

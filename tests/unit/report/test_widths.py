@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.cells import cell_len
 
 from rlmem import Planner, load, make_budget
+from rlmem.app.explain_cluster import cluster_document
 from rlmem.cli import run
 from rlmem.documents.explanation import explanation_document
 from rlmem.report.cluster_view import cluster_view
@@ -85,7 +86,7 @@ def views() -> dict[str, View]:
         "plan": plan_view(hostile),
         "measure": sweep_view(test_sweep_report.FULL),
         "explain": explain_view(explanation_document(test_explain_report.TreeExplanation(processes=(explained,) * 3))),
-        "explain of a cluster": cluster_view(test_cluster_explained.cluster_document(test_cluster_explained.FOUND)),
+        "explain of a cluster": cluster_view(cluster_document(test_cluster_explained.FOUND)),
         "compare": compare_recorded_view(
             test_compare_recorded.both(test_compare_recorded.LEFT, test_compare_recorded.RIGHT)
         ),

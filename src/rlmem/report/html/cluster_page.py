@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.cluster.holdings import sum_known
 from rlmem.cluster.roles import IDLE, RAY, STORE
-from rlmem.report.cluster_explained import added
+from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart
+from rlmem.documents.parts import HoldingPart
 from rlmem.report.cluster_view import (
     KILLS_FROM,
     cluster_title,
@@ -27,6 +27,8 @@ from rlmem.report.cluster_view import (
 from rlmem.report.html import parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
+from rlmem.report.owners import growth_text, resident_text, rest_of
+from rlmem.report.text import size
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 
@@ -43,102 +45,100 @@ _LOOKS = {
 OPEN_NODES = 4
 
 
-def cluster_page_title(document: Mapping[str, Any]) -> tuple[str, str]:
+def cluster_page_title(document: ClusterDocument) -> tuple[str, str]:
     """The title of the page and a line beneath it."""
-    count = len(document["nodes"])
+    count = len(document.nodes)
     return cluster_title(document), f"explained by rlmem explain --ray: {count} node{'s' if count != 1 else ''}"
 
 
-def cluster_sections(document: Mapping[str, Any]) -> list[Element]:
+def cluster_sections(document: ClusterDocument) -> list[Element]:
     """The sections, in the order in which they are read."""
-    nodes = document["nodes"]
+    nodes = document.nodes
     return [
         element("section", {"id": "verdict", "aria-label": "Verdict"}, _verdict(document)),
         _roles(document),
         parts.section("Nodes", parts.table(node_table(nodes), label="nodes"), name="nodes"),
         parts.section("Processes", [_node(node, len(nodes)) for node in nodes], name="processes"),
-        _trials(nodes),
+        _trials(document),
         _environment(document),
     ]
 
 
-def _verdict(document: Mapping[str, Any]) -> list[Child]:
-    found: list[Child] = [parts.verdict(verdict(document))]
-    for node in document["nodes"][:OPEN_NODES]:
-        held, limit = node["pss_bytes"], node_limit(node)
-        if held is None or limit is None:
+def _verdict(document: ClusterDocument) -> list[Child]:
+    lines: list[Child] = [parts.verdict(verdict(document))]
+    for node in document.nodes[:OPEN_NODES]:
+        nbytes, limit = node.pss_bytes, node_limit(node)
+        if nbytes is None or limit is None:
             continue
         share, _ = fullness(node)
         tone = "bad" if share and share >= KILLS_FROM else "warn" if share and share >= 0.9 * KILLS_FROM else "good"
-        words = f"node {node_name(node)}: {format_size(held)}"
+        words = f"node {node_name(node)}: {format_size(nbytes)}"
         label = f"{words} of {format_size(limit)}"
-        found.append(gauge(low=held, expected=held, high=held, limit=limit, tone=tone, label=label, words=words))
-    return found
+        lines.append(gauge(low=nbytes, expected=nbytes, high=nbytes, limit=limit, tone=tone, label=label, words=words))
+    return lines
 
 
-def _roles(document: Mapping[str, Any]) -> Element:
-    total, begin = document["pss_bytes"] or 1, 0
+def _roles(document: ClusterDocument) -> Element:
+    total, begin = document.pss_bytes or 1, 0
     bars: list[Child] = []
-    for row in document["roles"]:
-        size = row["heap_bytes"]
-        if not size:
+    for row in document.roles:
+        if not row.heap_bytes:
             continue
-        look = _LOOKS.get(row["role"], "of-other")
-        bars.append(element("div", {"class": "bar"}, parts.bar_line(row["role"], size, begin, total, look)))
-        begin += size
+        look = _LOOKS.get(row.role, "of-other")
+        bars.append(element("div", {"class": "bar"}, parts.bar_line(row.role, row.heap_bytes, begin, total, look)))
+        begin += row.heap_bytes
     table = parts.table(role_table(document), label="roles")
     return parts.section("Who holds it, by role", element("div", {"class": "bars"}, bars), table, name="components")
 
 
-def _node(node: Mapping[str, Any], count: int) -> Element:
+def _node(node: NodePart, count: int) -> Element:
     name = f"Node {node_name(node)}"
-    if node["problem"]:
-        return parts.unfold(f"{name}: {node['problem']}", is_open=True)
-    total = max(node["pss_bytes"] or 0, 1)
+    if node.problem:
+        return parts.unfold(f"{name}: {node.problem}", is_open=True)
+    total = max(node.pss_bytes or 0, 1)
     bars: list[Child] = []
     begin = 0
-    for role, processes in grouped(node["processes"]):
+    for role, processes in grouped(node.processes):
         for process in processes:
-            size = process["heap_bytes"] or 0
             bars.append(_process(process, role, begin, total))
-            begin += size
-    resident = node["store"]["resident_bytes"]
+            begin += process.heap_bytes or 0
+    resident = node.store.resident_bytes
     if resident:
         bars.append(element("div", {"class": "bar"}, parts.bar_line(STORE, resident, begin, total, _LOOKS[STORE])))
     return parts.unfold(
-        f"{name}: {_size(node['pss_bytes'])}",
+        f"{name}: {size(node.pss_bytes)}",
         [element("p", {}, parts.said(line)) for line in node_lines(node)],
         element("div", {"class": "bars"}, bars),
         is_open=count <= OPEN_NODES,
     )
 
 
-def _process(process: Mapping[str, Any], role: str, begin: int, total: int) -> Element:
+def _process(process: ClusterProcessPart, role: str, begin: int, total: int) -> Element:
     """A bar; a click shows what the process says of itself and who holds its memory."""
     look = "of-runtime" if role in {RAY, IDLE} else _LOOKS.get(role, "of-other")
     summary: list[Child]
-    if process["heap_bytes"] is None:  # no bar: nobody knows how long it would be
+    if process.heap_bytes is None:  # no bar: nobody knows how long it would be
         sizes = element("span", {"class": "size"}, process_size(process))
         summary = [element("span", {"class": "name"}, process_name(process)), element("span"), sizes]
     else:
-        summary = parts.bar_line(process_name(process), process["heap_bytes"], begin, total, look)
+        summary = parts.bar_line(process_name(process), process.heap_bytes, begin, total, look)
     facts: list[tuple[str, Child]] = [
-        ("command", element("code", {}, process["command"])),
-        ("actor", process["label"] if process["label"] != process["actor_class"] else None),
-        ("actor id", process["actor_id"]),
-        ("trial", process["trial"]),
-        ("job", process["job"]),
+        ("command", element("code", {}, process.command)),
+        ("actor", process.label if process.label != process.actor_class else None),
+        ("actor id", process.actor_id),
+        ("trial", process.trial),
+        ("job", process.job),
         *(
-            (name, f"{process[key]:,} B" if process[key] is not None else "unknown")
-            for name, key in (
-                ("resident (RSS)", "rss_bytes"),
-                ("share (PSS)", "pss_bytes"),
-                ("its own (USS)", "uss_bytes"),
-                ("of the object store", "store_bytes"),
+            (name, f"{nbytes:,} B" if nbytes is not None else "unknown")
+            for name, nbytes in (
+                ("resident (RSS)", process.rss_bytes),
+                ("share (PSS)", process.pss_bytes),
+                ("its own (USS)", process.uss_bytes),
+                ("of the object store", process.store_bytes),
             )
         ),
-        *((f"on {share['gpu']}", _size(share["used_bytes"])) for share in process["gpus"]),
-        *(("note", note) for note in process["notes"]),
+        *((f"on {share.gpu}", size(share.used_bytes)) for share in process.gpus),
+        *(("note", note) for note in process.notes),
     ]
     owners = _owners(process)
     return parts.unfold(
@@ -146,22 +146,14 @@ def _process(process: Mapping[str, Any], role: str, begin: int, total: int) -> E
     )
 
 
-def _owners(process: Mapping[str, Any]) -> Table | None:
+def _owners(process: ClusterProcessPart) -> Table | None:
     rows = [
-        (
-            each["path"]
-            + (" on the GPU" if each["device"] == "vram" else " in the object store" if each["file"] == STORE else ""),
-            ("~" if each["estimated"] else "") + format_size(each["resident_bytes"]),
-            format_size(each["nbytes"]),
-            "?" if each["growth_bytes"] is None else format_size(each["growth_bytes"]) if each["growth_bytes"] else "",
-        )
-        for each in process["holdings"]
+        (f"{owner.path}{_place(owner)}", resident_text(owner), format_size(owner.nbytes), growth_text(owner))
+        for owner in process.holdings
     ]
-    if process["smaller_bytes"]:
-        rows.append(("smaller owners", format_size(process["smaller_bytes"]), "", ""))
-    rows += [(f"({each['name']})", format_size(each["resident_bytes"]), "", "") for each in process["portions"]]
-    if process["unexplained_bytes"] is not None:
-        rows.append(("unexplained", format_size(process["unexplained_bytes"]), "", ""))
+    smaller = [("smaller owners", process.smaller_bytes)] if process.smaller_bytes else []
+    rest = [*smaller, *rest_of(process.portions, process.unexplained_bytes)]
+    rows += [(name, format_size(nbytes), "", "") for name, nbytes in rest]
     if not rows:
         return None
     columns = (
@@ -173,18 +165,21 @@ def _owners(process: Mapping[str, Any]) -> Table | None:
     return Table(title="", columns=columns, rows=tuple(rows))
 
 
-def _trials(nodes: Sequence[Mapping[str, Any]]) -> Element:
+def _place(owner: HoldingPart) -> str:
+    return " on the GPU" if owner.device == "vram" else " in the object store" if owner.file == STORE else ""
+
+
+def _trials(document: ClusterDocument) -> Element:
     """What each trial holds over all nodes."""
-    found: dict[str, list[Mapping[str, Any]]] = {}
-    for node in nodes:
-        for process in node["processes"]:
-            if process["trial"]:
-                found.setdefault(process["trial"], []).append(process)
-    if not found:
+    by_trial: dict[str, list[ClusterProcessPart]] = {}
+    for process in document.processes:
+        if process.trial:
+            by_trial.setdefault(process.trial, []).append(process)
+    if not by_trial:
         return parts.section("Trials", element("p", {}, "No process belongs to a trial of Tune."), name="trials")
     rows = tuple(
-        (trial, str(len(held)), _size(added([each["heap_bytes"] for each in held])))
-        for trial, held in sorted(found.items())
+        (trial, str(len(processes)), size(sum_known(process.heap_bytes for process in processes)))
+        for trial, processes in sorted(by_trial.items())
     )
     columns = (Column(title="trial", right=False), Column(title="processes"), Column(title="held (PSS)", strong=True))
     return parts.section(
@@ -192,15 +187,11 @@ def _trials(nodes: Sequence[Mapping[str, Any]]) -> Element:
     )
 
 
-def _environment(document: Mapping[str, Any]) -> Element:
+def _environment(document: ClusterDocument) -> Element:
     rows: list[tuple[str, Child]] = [
-        ("cluster", document["address"]),
-        ("versions", f"Ray {document['ray']}, rlmem {document['rlmem']}"),
+        ("cluster", document.address),
+        ("versions", f"Ray {document.ray}, rlmem {document.rlmem}"),
         ("cost", cost_words(document)),
     ]
     notes = [element("p", {"class": "note"}, parts.said(note)) for note in said_notes(document)]
     return parts.section("Environment", parts.facts(rows), notes, name="environment")
-
-
-def _size(nbytes: int | None) -> str:
-    return "unknown" if nbytes is None else format_size(nbytes)
