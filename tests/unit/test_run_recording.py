@@ -15,13 +15,14 @@ from click.testing import CliRunner
 from rlmem.cli.assess import command as assess
 from rlmem.cli.runs import command as runs
 from rlmem.cli.show import command as show
+from rlmem.documents.moment import moment_data, read_moment
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Portion, Progress
 from rlmem.moments import Moment
 from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view, summary_lines
 from rlmem.runner import recording
 from rlmem.runner import store as store_module
-from rlmem.runner.recording import Recorder, Timeline, moment_data, read_moment
+from rlmem.runner.recording import Recorder, Timeline
 from rlmem.runner.store import data_folder, open_store
 from rlmem.units import MIB
 
@@ -56,7 +57,7 @@ def recorder(said: list[str], **options: float) -> Recorder:
     return Recorder("train.py", ("rlmem", "run"), {"command": ["python", "train.py"]}, say=said.append, **options)  # type: ignore[arg-type]
 
 
-def kept(run: str | None) -> tuple[dict[str, object], ...]:
+def kept(run: str | None) -> tuple[Moment, ...]:
     assert run is not None
     with open_store() as store:
         return store.timeline(run)
@@ -187,7 +188,7 @@ def test_two_runs_at_once_keep_their_own_timelines() -> None:
     assert said == []
     assert both[0].run != both[1].run
     for one, size in zip(both, (10, 20), strict=True):
-        assert {row["tree_bytes"] for row in kept(one.run)} == {size * MIB}
+        assert {row.tree_bytes for row in kept(one.run)} == {size * MIB}
         assert len(kept(one.run)) == 50
 
 
@@ -300,7 +301,7 @@ def test_recorded_runs_are_listed_with_their_peaks() -> None:
 
 
 def test_a_saved_document_can_be_read_again_and_a_broken_one_is_refused() -> None:
-    document = recorded_document({"command": ["x"]}, [moment_data(moment(1.0))])
+    document = recorded_document({"command": ["x"]}, [moment(1.0)])
     assert recorded_view(json.loads(json.dumps(document))).sections
     assert summary_lines(document)[0].startswith("still running")
     with pytest.raises(UsageError, match="peak: missing"):
@@ -344,7 +345,7 @@ def test_a_leak_is_said_first_with_the_list_that_keeps_the_graphs() -> None:
         look = (buffer, losses) if at in {3, 6, 12, 24} else None
         moments.append(Moment(at_s=float(at), tree_bytes=size, rss_bytes=size, limit_bytes=8192 * MIB, holdings=look))
     ended = {"wall_s": 40.0, "returncode": -9, "exit_code": 137, "status": "killed", "peak": {"nbytes": 0}}
-    document = recorded_document({"target": "t", "ended": ended}, [moment_data(each) for each in moments])
+    document = recorded_document({"target": "t", "ended": ended}, moments)
     lines = summary_lines(document)
     assert lines[0] == "killed by SIGKILL after 40 s"
     assert lines[1].startswith("leaking: total grows 8.79 GiB/min: leak suspected, OOM in ")

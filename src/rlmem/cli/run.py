@@ -17,6 +17,7 @@ from rlmem.cli.common import in_typed_unit, write_whole
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
+    from rlmem.moments import Moment
     from rlmem.runner.guarding import Load, Policy
     from rlmem.runner.supervise import Ended
 
@@ -174,10 +175,10 @@ def command(
 
 def _supervised(
     words: tuple[str, ...], policy: Policy, header: dict[str, Any], interval: float, *, record: bool
-) -> tuple[Ended, list[dict[str, Any]], str | None]:
+) -> tuple[Ended, tuple[Moment, ...], str | None]:
     """Run it; how it ended, its timeline, and the stored run."""
     from rlmem.measure.attach import preload
-    from rlmem.runner.recording import Recorder, moment_data
+    from rlmem.runner.recording import Recorder
     from rlmem.runner.supervise import RUN_VARIABLE, Supervision
     from rlmem.runner.tree import JOB_VARIABLE
 
@@ -196,7 +197,7 @@ def _supervised(
             advise=_advice,
         )
         ended = supervision.go()
-    moments = [moment_data(moment) for moment in supervision.timeline.moments]
+    moments = supervision.timeline.moments
     if recorder is not None:
         recorder.finish(ended.status, {**header, "ended": ended.to_dict()})
     return ended, moments, recorder.run if recorder and not recorder.problem else None

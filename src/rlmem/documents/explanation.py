@@ -15,6 +15,7 @@ from rlmem.documents.parts import (
     GpuSharePart,
     HoldingPart,
     PortionPart,
+    ProgressPart,
     Size,
     Way,
     advice_part,
@@ -24,6 +25,7 @@ from rlmem.documents.parts import (
     noun_of,
     part_of,
     portion_part,
+    progress_part,
 )
 from rlmem.findings import Advice, Finding
 from rlmem.holdings import (
@@ -62,16 +64,6 @@ class ThreadPart:
     name: str
     reserved_bytes: Annotated[Size | None, Meta(description="addresses")] = None
     resident_bytes: Annotated[Size | None, Meta(description="touched pages")] = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProgressPart:
-    """How far the training is, as its own objects say: steps over all of its environments."""
-
-    step: int
-    total: int | None = None
-    source: str = ""
-    n_envs: int = 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +186,6 @@ def _process_part(process: Explanation) -> ProcessPart:
         portions=tuple(portion_part(portion) for portion in process.portions),
         threads=tuple(part_of(ThreadPart, thread) for thread in process.threads),
         gpus=tuple(gpu_share_part(share) for share in process.gpus),
-        progress=part_of(ProgressPart, process.progress) if process.progress else None,
+        progress=progress_part(process.progress),
         longest_pause_s=max(process.pauses_s, default=0.0),
     )

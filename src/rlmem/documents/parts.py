@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 from msgspec import Meta
 
 from rlmem.findings import SEVERITIES, Advice, Finding
-from rlmem.holdings import WAYS, GpuShare, Holding, Portion
+from rlmem.holdings import WAYS, GpuShare, Holding, Portion, Progress
 from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Leak, Peak
 from rlmem.plan import VERDICTS, Budget, Plan
 
@@ -224,3 +224,18 @@ class GpuSharePart:
 def gpu_share_part(share: GpuShare) -> GpuSharePart:
     """Return VRAM of a process as documents have it."""
     return part_of(GpuSharePart, share)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProgressPart:
+    """How far the training is, as its own objects say: steps over all of its environments."""
+
+    step: int
+    total: int | None = None
+    source: str = ""
+    n_envs: int = 1
+
+
+def progress_part(progress: Progress | None) -> ProgressPart | None:
+    """Return the progress of a training as documents have it."""
+    return part_of(ProgressPart, progress) if progress else None

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmem.agent.protocol import DescribedFacts
+from rlmem.documents.moment import moment_data
 from rlmem.errors import UsageError
 from rlmem.moments import Moment
 from rlmem.report.contract import described, problems
@@ -15,7 +16,6 @@ from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.runner.causes import signal_name
-from rlmem.runner.recording import read_moment
 from rlmem.runner.store import Run
 from rlmem.units import format_count, format_size
 from rlmem.watch.holders import read_holders
@@ -87,11 +87,9 @@ _MOST_EVENTS = 20
 SMALL_SHARE = 0.01
 
 
-def recorded_document(
-    header: Mapping[str, Any], moments: Sequence[Mapping[str, Any]], run: Run | None = None
-) -> dict[str, Any]:
+def recorded_document(header: Mapping[str, Any], moments: Sequence[Moment], run: Run | None = None) -> dict[str, Any]:
     """A run of ``rlmem run`` as plain data. One whose recording was cut short has all but its end."""
-    seen = [read_moment(moment) for moment in moments]
+    seen = list(moments)
     ended = header.get("ended")
     facts: DescribedFacts = (ended or {}).get("described") or header.get("described") or DescribedFacts()
     peak = _peak(seen, ended)
@@ -112,7 +110,7 @@ def recorded_document(
         "versions": dict(facts.get("versions", {})),
         "phases": _phases(seen),
         "judgement": asdict(judge(before_end(seen) if ended else seen)),
-        "moments": [dict(moment) for moment in moments],
+        "moments": [moment_data(moment) for moment in moments],
     }
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from rlmem.errors import RlmemError
-from rlmem.holdings import Holding, Portion, Progress
 from rlmem.moments import Moment
 from rlmem.runner.store import StoreBusyError, open_store
 from rlmem.watch.history import BATCH, thin
@@ -23,7 +22,6 @@ FLUSH_SECONDS = 5.0
 MOST_OWNERS = 24
 #: How long a batch waits for another rlmem that writes, before it is tried again with the next one.
 BUSY_SECONDS = 2.0
-_DEFAULTS = {field.name: field.default for kind in (Moment, Holding) for field in fields(kind)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,35 +71,6 @@ def thinned(rows: Mapping[int, Moment]) -> Change:
     return Change(kept=kept, gone=gone)
 
 
-def moment_data(moment: Moment) -> dict[str, Any]:
-    """A moment as plain data, without what is not known."""
-    data = {name: value for name, value in asdict(moment).items() if value != _DEFAULTS[name]}
-    data["at_s"] = round(moment.at_s, 3)
-    data["cpu_s"] = round(moment.cpu_s, 3)
-    if moment.idle_s:
-        data["idle_s"] = round(moment.idle_s, 3)
-    if moment.holdings is not None:
-        data["holdings"] = [
-            {name: value for name, value in asdict(held).items() if value != _DEFAULTS[name]}
-            for held in moment.holdings
-        ]
-    return data
-
-
-def read_moment(data: Mapping[str, Any]) -> Moment:
-    """The moment again; fields of a later version are left out."""
-    known = {field.name for field in fields(Moment)}
-    values = {name: value for name, value in data.items() if name in known}
-    if values.get("progress") is not None:
-        values["progress"] = Progress(**values["progress"])
-    if values.get("holdings") is not None:
-        values["holdings"] = tuple(Holding(**held) for held in values["holdings"])
-    if values.get("portions") is not None:
-        values["portions"] = tuple(Portion(**portion) for portion in values["portions"])
-    values["notes"] = tuple(values.get("notes", ()))
-    return Moment(**values)
-
-
 class Recorder:
     """Writes batches to the store in a thread of its own: a slow or full disk never holds up the guard."""
 
@@ -115,7 +84,7 @@ class Recorder:
         self._say, self._path, self._flush = say, path, flush_s
         self._target, self._command, self._header = target, tuple(command), dict(header)
         self._written: Mapping[str, Any] | None = None
-        self._added: dict[int, dict[str, Any]] = {}
+        self._added: dict[int, Moment] = {}
         self._gone: list[int] = []
         self._lock, self._stop = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._work, name="rlmem-record", daemon=True)
@@ -129,7 +98,7 @@ class Recorder:
         if self.problem:
             return
         with self._lock:
-            self._added |= {number: moment_data(moment) for number, moment in change.kept.items()}
+            self._added |= change.kept
             for number in change.gone:
                 self._added.pop(number, None)
                 self._gone.append(number)
@@ -173,7 +142,7 @@ class Recorder:
                 store.reopen(self.run, header)
                 self._written = header
         with self._lock:
-            self._added = {n: data for n, data in self._added.items() if data is not added.get(n)}
+            self._added = {n: moment for n, moment in self._added.items() if moment is not added.get(n)}
             del self._gone[: len(gone)]
 
     def _close(self, status: str, document: Mapping[str, Any]) -> None:

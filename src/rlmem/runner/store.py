@@ -20,7 +20,9 @@ from typing import Any
 
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
 from rlmem.documents.contract import plain_part, read_part
+from rlmem.documents.moment import moment_data, read_moment
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.moments import Moment
 from rlmem.points import Point, axes_text
 from rlmem.runner.facts import machine_facts, own_versions
 
@@ -226,20 +228,20 @@ class Store:
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", row)
 
-    def record(self, run: str, added: Mapping[int, Mapping[str, Any]], gone: Iterable[int] = ()) -> None:
+    def record(self, run: str, added: Mapping[int, Moment], gone: Iterable[int] = ()) -> None:
         """Keep moments of a run's timeline by their numbers, and let others go."""
-        rows = [(run, number, json.dumps(moment)) for number, moment in added.items()]
+        rows = [(run, number, json.dumps(moment_data(moment))) for number, moment in added.items()]
         with _explained(self.path), _transaction(self._connection):
             self._connection.executemany("INSERT OR REPLACE INTO moments VALUES (?, ?, ?)", rows)
             self._connection.executemany(
                 "DELETE FROM moments WHERE run = ? AND number = ?", [(run, number) for number in gone]
             )
 
-    def timeline(self, run: str) -> tuple[dict[str, Any], ...]:
+    def timeline(self, run: str) -> tuple[Moment, ...]:
         """The moments of a run, in order."""
         query = "SELECT moment FROM moments WHERE run = ? ORDER BY number"
         with _explained(self.path):
-            return tuple(json.loads(row[0]) for row in self._connection.execute(query, (run,)))
+            return tuple(read_moment(json.loads(row[0])) for row in self._connection.execute(query, (run,)))
 
     def reopen(self, run: str, document: Mapping[str, Any]) -> Run:
         """Go on with a run that was interrupted."""

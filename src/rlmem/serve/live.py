@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from rlmem.agent import proc
+from rlmem.documents.moment import moment_data
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.measure import attach
 from rlmem.measure.processes import Process, every, living
 from rlmem.report.watch import moment_document
-from rlmem.runner.recording import moment_data
 from rlmem.watch.session import Frame
 from rlmem.watch.watching import Watching, watch_all
 

@@ -14,7 +14,7 @@ from rlmem.report.compare_recorded import MOST_POINTS, REST, compare_recorded, c
 from rlmem.report.comparing import compare_documents
 from rlmem.report.recorded import recorded_document
 from rlmem.report.render import render_view
-from rlmem.runner.recording import MOST_OWNERS, moment_data
+from rlmem.runner.recording import MOST_OWNERS
 from rlmem.units import MIB
 
 FORMATS = ("text", "markdown", "json")
@@ -42,7 +42,7 @@ def document(*moments: Moment, target: str = "train.py", ended: bool = True, **e
     if ended:
         peak = {"nbytes": 0, "at_s": 0.0, "phase": "", "step": None, "seen": True}
         header["ended"] = {"returncode": 0, "exit_code": 0, "status": "ok", "wall_s": 60.0, "peak": peak, **end}
-    return recorded_document(header, [moment_data(each) for each in moments])
+    return recorded_document(header, moments)
 
 
 def both(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:

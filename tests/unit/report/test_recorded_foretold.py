@@ -14,7 +14,6 @@ from rlmem.report.document import read_plan_document
 from rlmem.report.foretold import foretold_curve
 from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view
 from rlmem.report.render import render_view
-from rlmem.runner.recording import moment_data
 from rlmem.units import GIB, MIB
 
 FACTS: dict[str, Any] = {
@@ -43,7 +42,7 @@ def row(pid: int, role: str = "worker", command: str = "python train.py", mib: i
     return {"pid": pid, "role": role, "command": command, **sizes, "threads": 2}
 
 
-def moments(nbytes: int = 340 * MIB, step: int = 5800, **fields: Any) -> list[dict[str, Any]]:
+def moments(nbytes: int = 340 * MIB, step: int = 5800, **fields: Any) -> list[Moment]:
     held = Holding(
         path="model.replay_buffer.observations",
         kind="array",
@@ -54,7 +53,7 @@ def moments(nbytes: int = 340 * MIB, step: int = 5800, **fields: Any) -> list[di
     values: dict[str, Any] = {"limit_bytes": 2 * GIB, "limit_name": "--max-ram", "holdings": (held,), **fields}
     progress = Progress(step=step, total=6000, source="DQN")
     one = Moment(at_s=5.0, tree_bytes=nbytes, rss_bytes=nbytes, progress=progress, **values)
-    return [moment_data(each) for each in (Moment(at_s=0.0, tree_bytes=MIB, rss_bytes=MIB), one)]
+    return [Moment(at_s=0.0, tree_bytes=MIB, rss_bytes=MIB), one]
 
 
 def document(facts: dict[str, Any] | None = FACTS, rows: Any = (), status: str = "ok", **seen: Any) -> dict[str, Any]:
