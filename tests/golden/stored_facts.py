@@ -158,7 +158,7 @@ def watches(target: str) -> contextlib.AbstractContextManager[Any]:
     # A verdict is taken at every look: how often that may be depends on what it costs here.
     stack.enter_context(mock.patch.object(Pacer, "is_due", lambda self, now: True))
     stack.enter_context(mock.patch.object(reading, "read_process", lambda pid, **_: None))
-    stack.enter_context(mock.patch("rlmem.cli.watch.datetime", machine._Clock))
+    stack.enter_context(mock.patch("rlmem.app.watch.datetime", machine._Clock))
     return stack
 
 

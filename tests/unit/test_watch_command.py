@@ -22,7 +22,10 @@ import jsonschema
 import pytest
 
 from rlmem.agent import proc
+from rlmem.app.watch import moment_document
 from rlmem.cli import run
+from rlmem.documents.contract import schema_of, to_plain
+from rlmem.documents.moment import MomentDocument
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Portion, Progress
 from rlmem.measure.attach import preload
@@ -91,7 +94,7 @@ def test_json_lines_follow_their_schema(capsys: pytest.CaptureFixture[str], targ
     documents = [json.loads(line) for line in out.splitlines()]
     assert len(documents) > 5
     for document in documents:
-        jsonschema.validate(document, views.MOMENT_JSON_SCHEMA)
+        jsonschema.validate(document, schema_of(MomentDocument))
     assert documents[0]["members"][0]["pid"] == target.pid
     assert any(held["path"].startswith("kept") for each in documents for held in each["moment"]["holdings"] or ()), (
         documents[-1]["moment"]["notes"]
@@ -298,7 +301,7 @@ def test_views_of_a_frame() -> None:
     assert drawn[-1].rstrip().endswith("now")
     near = [replace(moment, limit_bytes=20 * GIB) for moment in moments]
     assert "20.0 GiB ┤····" in views.history_plot(near, width=40, height=6)[0]
-    jsonschema.validate(json.loads(json.dumps(views.moment_document(frame, NOON))), views.MOMENT_JSON_SCHEMA)
+    jsonschema.validate(to_plain(moment_document(frame, NOON)), schema_of(MomentDocument))
 
 
 def test_the_text_format_has_help_types_and_escaped_labels() -> None:

@@ -36,6 +36,7 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.documents.cluster import ClusterDocument
     from rlmem.documents.contract import schema_of
     from rlmem.documents.explanation import ExplanationDocument
+    from rlmem.documents.moment import MomentDocument
     from rlmem.documents.sweep import SweepDocument
     from rlmem.report.document import PLAN_JSON_SCHEMA
     from rlmem.report.fit import FIT_JSON_SCHEMA
@@ -43,7 +44,6 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
-    from rlmem.report.watch import MOMENT_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
     schemas = {
@@ -53,7 +53,7 @@ def command(which: str, output: Path | None) -> int:
         "explain": schema_of(ExplanationDocument),
         "cluster": schema_of(ClusterDocument),
         "placement": PLACEMENT_JSON_SCHEMA,
-        "moment": MOMENT_JSON_SCHEMA,
+        "moment": schema_of(MomentDocument),
         "recorded": RECORDED_JSON_SCHEMA,
         "report": REPORT_JSON_SCHEMA,
         "fit": FIT_JSON_SCHEMA,

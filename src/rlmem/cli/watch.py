@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import ExitStack
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
@@ -16,6 +14,7 @@ from rlmem.cli.common import in_typed_unit
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
+    from rlmem.app.watch import Event, WatchRequest
     from rlmem.watch.watching import Watching
 
 #: Seconds between plain lines; a change of the verdict is told at once.
@@ -93,26 +92,27 @@ def command(
     Keys in a terminal: q quit, p pause, e ask for owners now, n next process. Exits 0 when the processes have ended or
     after Ctrl-C, 1 when --fail-at or --fail-on was met, 130 after Ctrl-C before anything was seen.
     """
+    from rlmem.app.watch import WatchRequest, open_watching
     from rlmem.watch.thresholds import Thresholds, parse_level
-    from rlmem.watch.watching import watch_all
     from rlmem.watch.words import parse_duration
 
     if plain and as_json:
         raise UsageError("--plain and --json contradict each other")
-    seconds = parse_duration(for_) if for_ else None
-    spacing = parse_duration(every) if every else 0.0 if as_json else PLAIN_EVERY
-    thresholds = Thresholds(
-        warn_at=parse_level(warn_at, "--warn-at") if warn_at else None,
-        fail_at=parse_level(fail_at, "--fail-at") if fail_at else None,
-        fail_on=fail_on,
-    )
-    watching = watch_all(
-        _numbers(pids, names, cgroups),
+    request = WatchRequest(
+        pids=pids,
+        names=names,
         cgroups=cgroups,
         interval_s=interval,
-        owners=not no_owners,
-        thresholds=thresholds,
+        for_s=parse_duration(for_) if for_ else None,
+        every_s=parse_duration(every) if every else 0.0 if as_json else PLAIN_EVERY,
+        asks_owners=not no_owners,
+        thresholds=Thresholds(
+            warn_at=parse_level(warn_at, "--warn-at") if warn_at else None,
+            fail_at=parse_level(fail_at, "--fail-at") if fail_at else None,
+            fail_on=fail_on,
+        ),
     )
+    watching = open_watching(request)
     with ExitStack() as stack:
         if prometheus is not None:
             from rlmem.watch.prometheus import Exporter
@@ -121,30 +121,12 @@ def command(
             exporter.start()
             stack.callback(exporter.stop)
             print(f"serving {exporter.url}", file=sys.stderr)
-        if not (plain or as_json) and sys.stdout.isatty() and _dashboard(watching, interval, seconds):
+        if not (plain or as_json) and sys.stdout.isatty() and _dashboard(watching, request):
             return _finish(watching)
-        return _lines(watching, interval, seconds, spacing, as_json=as_json)
+        return _lines(watching, request, as_json=as_json)
 
 
-def _numbers(pids: tuple[str, ...], names: tuple[str, ...], cgroups: tuple[Path, ...]) -> list[int]:
-    from rlmem.measure.processes import by_name
-
-    found = []
-    for word in pids:
-        if not (word.isascii() and word.isdecimal()):
-            raise UsageError(f"{word[:60]!r} is not the number of a process; --name finds one by its command")
-        found.append(int(word))
-    for name in names:
-        matches = by_name(name)
-        if not matches:
-            raise UsageError(f"--name {name}: no process has that in its command")
-        found += (process.pid for process in matches)
-    if not found and not cgroups:
-        raise UsageError("what to watch? Give a PID, --name TEXT or --cgroup PATH")
-    return found
-
-
-def _dashboard(watching: Watching, interval: float, seconds: float | None) -> bool:
+def _dashboard(watching: Watching, request: WatchRequest) -> bool:
     """The dashboard, where Textual is installed; else a line that says so."""
     try:
         from rlmem.report.dashboard import Dashboard
@@ -156,45 +138,17 @@ def _dashboard(watching: Watching, interval: float, seconds: float | None) -> bo
             file=sys.stderr,
         )
         return False
-    Dashboard(watching, interval_s=interval, seconds=seconds).run()
+    Dashboard(watching, interval_s=request.interval_s, seconds=request.for_s).run()
     return True
 
 
-def _lines(watching: Watching, interval: float, seconds: float | None, spacing: float, *, as_json: bool) -> int:
-    """Sample until it is over, and write a line when one is due or a verdict changes."""
-    from rlmem.report.lines import text_width
-    from rlmem.report.watch import moment_document, plain_line
+def _lines(watching: Watching, request: WatchRequest, *, as_json: bool) -> int:
+    """Write a line for each event."""
+    from rlmem.app.watch import watch
 
-    begin = due = time.monotonic()
-    next_line: dict[str, float] = {}
-    states: dict[str, str] = {}
-    noted: set[tuple[str, str]] = set()
     try:
-        while not watching.is_over and (seconds is None or time.monotonic() - begin < seconds):
-            for frame in watching.step():
-                now = time.monotonic()
-                for note in frame.moment.notes:  # once; JSON lines have them anyway
-                    if not as_json and (frame.title, note) not in noted:
-                        print(_fitted(f"{frame.title}: {note}", sys.stdout), flush=True)
-                        noted.add((frame.title, note))
-                changed = states.get(frame.title, frame.judgement.state) != frame.judgement.state
-                states[frame.title] = frame.judgement.state
-                if now < next_line.get(frame.title, 0.0) and not changed:
-                    continue
-                next_line[frame.title] = now + spacing - interval / 2
-                when = datetime.now()
-                line = (
-                    json.dumps(moment_document(frame, when))
-                    if as_json
-                    else plain_line(frame, when, text_width(sys.stdout))
-                )
-                print(line, flush=True)
-            for said in watching.say():
-                stream = sys.stderr if as_json or said.startswith("warning") else sys.stdout
-                print(_fitted(said, stream), file=stream, flush=True)
-            due = max(due + interval, time.monotonic())
-            if not watching.is_over:
-                time.sleep(max(0.0, due - time.monotonic()))
+        for event in watch(watching, request):
+            _show(event, as_json=as_json)
     except KeyboardInterrupt:
         if not any(target.frame for target in watching.targets):
             raise
@@ -202,17 +156,34 @@ def _lines(watching: Watching, interval: float, seconds: float | None, spacing: 
     return _finish(watching, to_stderr=as_json)
 
 
+def _show(event: Event, *, as_json: bool) -> None:
+    from rlmem.app.watch import Noted, Seen, moment_document
+    from rlmem.documents.contract import to_plain
+    from rlmem.report.lines import text_width
+    from rlmem.report.watch import plain_line
+
+    match event:
+        case Seen(frame=frame, when=when) if as_json:
+            print(json.dumps(to_plain(moment_document(frame, when))), flush=True)
+        case Seen(frame=frame, when=when):
+            print(plain_line(frame, when, text_width(sys.stdout)), flush=True)
+        case Noted(title=title, note=note):
+            if not as_json:  # JSON has them in each line
+                print(_fitted(f"{title}: {note}", sys.stdout), flush=True)
+        case said:
+            stream = sys.stderr if as_json or said.is_warning else sys.stdout
+            print(_fitted(said.text, stream), file=stream, flush=True)
+
+
 def _finish(watching: Watching, *, to_stderr: bool = False) -> int:
     """A line on each target, and the exit code."""
+    from rlmem.app.watch import finish
     from rlmem.report.watch import summary_line
 
     stream = sys.stderr if to_stderr else sys.stdout
-    for said in watching.say():
-        print(_fitted(said, stream), file=stream)
-    for target in watching.targets:
-        if target.frame is not None:
-            target.session.decide(has_ended=bool(target.end))
-        print(_fitted(summary_line(target), stream), file=stream)
+    said, targets = finish(watching)
+    for text in (*(event.text for event in said), *map(summary_line, targets)):
+        print(_fitted(text, stream), file=stream)
     if watching.failure:
         print(_fitted(f"rlmem: {watching.failure}", sys.stderr), file=sys.stderr)
         return 1

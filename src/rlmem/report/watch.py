@@ -2,124 +2,51 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 from rlmem import memory_classes
-from rlmem.holdings import Holding
+from rlmem.documents.moment import MOST_OWNERS, MemberPart, MomentDocument, MomentPart, TrendPart
+from rlmem.documents.parts import HoldingPart, PortionPart
+from rlmem.holdings import Holding, Portion
 from rlmem.moments import Growth, Judgement, Moment
-from rlmem.report.contract import described
 from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
-from rlmem.report.view import Column, Table
+from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
 from rlmem.watch import words
+from rlmem.watch.members import Member
 from rlmem.watch.session import Frame
 from rlmem.watch.watching import Watched
 
-MOMENT_SCHEMA = "rlmem.moment/1"
 TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
 BAR_WIDTH = 12
 #: A limit up to so many times what was held is drawn.
 NEAR = 1.25
-MOST_OWNERS = 20
 #: Owners that hold less and do not grow are added up, where there are so many of them.
 SMALL_SHARE, FEWEST_ADDED_UP = 0.005, 3
 #: Classes that have a row however small: the question is whether it is them.
 _ALWAYS = {memory_classes.HEAP, memory_classes.LIBRARY_CODE, memory_classes.STACKS}
 
-_NUMBER, _WHOLE = {"type": ["number", "null"]}, {"type": ["integer", "null"]}
-_GROWTH = described(
-    {
-        "name": {"type": "string"},
-        "bytes_per_s": {"type": "number"},
-        "low": {"type": "number"},
-        "high": {"type": "number"},
-        "significant": {"type": "boolean"},
-        "items_per_s": _NUMBER,
-    }
-)
-#: One line of ``rlmem watch --json``.
-MOMENT_JSON_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "$id": MOMENT_SCHEMA,
-    "title": "One moment of a watched tree of processes",
-    **described(
-        {
-            "schema": {"type": "string", "enum": [MOMENT_SCHEMA]},
-            "time": {"type": "string"},
-            "target": {"type": "string"},
-            "command": {"type": "string"},
-            "moment": described(
-                {
-                    "at_s": {"type": "number"},
-                    "tree_bytes": {"type": "integer"},
-                    "rss_bytes": {"type": "integer"},
-                    "uss_bytes": _WHOLE,
-                    "vram_bytes": _WHOLE,
-                    "processes": {"type": "integer"},
-                    "threads": {"type": "integer"},
-                    "cpu_s": {"type": "number"},
-                    "idle_s": {"type": "number"},
-                    "limit_bytes": _WHOLE,
-                    "limit_name": {"type": "string"},
-                    "vram_limit_bytes": _WHOLE,
-                    "cache_bytes": _WHOLE,
-                    "pressure": _NUMBER,
-                    "progress": {"type": ["object", "null"]},
-                    "holdings": {"type": ["array", "null"]},
-                    "portions": {"type": ["array", "null"]},
-                    "notes": {"type": "array", "items": {"type": "string"}},
-                },
-                optional=("idle_s", "portions"),
-            ),
-            "members": {"type": "array", "items": {"type": "object"}},
-            "judgement": described(
-                {
-                    "state": {"type": "string", "enum": ["unknown", "normal", "filling", "leaking", "stuck"]},
-                    "reasons": {"type": "array", "items": {"type": "string"}},
-                    "culprit": {"type": ["string", "null"]},
-                    "total": {"type": ["object", "null"]},
-                    "residual": {"type": ["object", "null"]},
-                    "owners": {"type": "array", "items": _GROWTH},
-                    "forecast": {"type": "object"},
-                }
-            ),
-        }
-    ),
-}
 
-
-def moment_document(frame: Frame, when: datetime) -> dict[str, Any]:
-    """One JSON line. Owners are there in the moments in which they were asked for."""
-    moment, judgement = asdict(frame.moment), asdict(frame.judgement)
-    judgement["owners"] = judgement["owners"][:MOST_OWNERS]
-    members = [
-        {
-            "pid": member.pid,
-            "role": member.role,
-            "command": member.command,
-            "state": member.state,
-            "rss_bytes": member.rss_bytes,
-            "pss_bytes": member.pss_bytes,
-            "uss_bytes": member.uss_bytes,
-            "vram_bytes": member.vram_bytes,
-            "threads": member.threads,
-            "cpu_s": member.cpu_s,
-        }
-        for member in frame.members
-    ]
-    return {
-        "schema": MOMENT_SCHEMA,
-        "time": when.astimezone().isoformat(timespec="milliseconds"),
-        "target": frame.title,
-        "command": frame.command,
-        "moment": moment,
-        "members": members,
-        "judgement": judgement,
+def moment_view(document: MomentDocument) -> View:
+    """Return one moment as ``rlmem show`` draws it."""
+    judgement, moment = document.judgement, document.moment
+    tone = "bad" if judgement.forecast.fits is False else TONES[judgement.state]
+    growths = {growth.name: growth for growth in judgement.owners}
+    tables = {
+        "Owners": _owner_rows(moment.holdings or (), moment.portions or (), growths, moment.tree_bytes),
+        "Processes": _process_rows(document.members, command=80),
     }
+    return View(
+        title=f"{document.target} at {document.time}: {shortened(document.command, 80)}",
+        verdict=(
+            (_status_text(moment), "plain"),
+            *((f"{judgement.state}: {reason}", tone) for reason in judgement.reasons),
+        ),
+        sections=tuple(Section(title=title, tables=(table,)) for title, table in tables.items() if table.rows),
+        notes=moment.notes,
+    )
 
 
 def plain_line(frame: Frame, when: datetime, width: int | None = None) -> str:
@@ -142,7 +69,7 @@ def plain_line(frame: Frame, when: datetime, width: int | None = None) -> str:
     return hanging(time, "  ".join([*head, verdict]), width)
 
 
-def size_text(moment: Moment) -> str:
+def size_text(moment: Moment | MomentPart) -> str:
     """The size against the limit."""
     text = words.of_limit(moment.tree_bytes, moment.limit_bytes)
     return f"{text} ({moment.tree_bytes / moment.limit_bytes:.0%})".replace("%", " %") if moment.limit_bytes else text
@@ -184,6 +111,10 @@ _OWNER = (
 
 def process_table(frame: Frame, *, command: int = 80) -> Table:
     """A row for each process, with so many letters of its command."""
+    return _process_rows(frame.members, command=command)
+
+
+def _process_rows(members: Sequence[Member | MemberPart], *, command: int) -> Table:
     rows = (
         (
             str(member.pid),
@@ -194,7 +125,7 @@ def process_table(frame: Frame, *, command: int = 80) -> Table:
             str(member.threads),
             shortened(member.command, command),
         )
-        for member in frame.members
+        for member in members
     )
     return _without_empty(_PROCESS, tuple(rows))
 
@@ -202,17 +133,25 @@ def process_table(frame: Frame, *, command: int = 80) -> Table:
 def owner_table(frame: Frame, *, bars: bool = True) -> Table:
     """A row for each of the largest owners, with a bar for its fill, and for each class of what has no owner."""
     growths = {growth.name: growth for growth in frame.judgement.owners}
+    return _owner_rows(frame.holdings or (), frame.portions, growths, frame.moment.tree_bytes, bars=bars)
+
+
+def _owner_rows(
+    holdings: Sequence[Holding | HoldingPart],
+    portions: Sequence[Portion | PortionPart],
+    growths: Mapping[str, Growth | TrendPart],
+    tree_bytes: int,
+    *,
+    bars: bool = True,
+) -> Table:
     rows = []
-    for held in frame.holdings or ():
+    for held in holdings:
         growth = growths.get(held.path)
-        is_small = (
-            not (growth and growth.bytes_per_s > 0) and held.resident_bytes < SMALL_SHARE * frame.moment.tree_bytes
-        )
+        is_small = not (growth and growth.bytes_per_s > 0) and held.resident_bytes < SMALL_SHARE * tree_bytes
         sizes = (format_size(held.resident_bytes), format_size(held.nbytes))
-        cells = (held.path, *sizes, fill_text(held, bar=bars), _grows(growth))
-        rows.append((held.resident_bytes, is_small, cells))
-    for portion in frame.portions:
-        is_small = portion.name not in _ALWAYS and portion.resident_bytes < SMALL_SHARE * frame.moment.tree_bytes
+        rows.append((held.resident_bytes, is_small, (held.path, *sizes, fill_text(held, bar=bars), _grows(growth))))
+    for portion in portions:
+        is_small = portion.name not in _ALWAYS and portion.resident_bytes < SMALL_SHARE * tree_bytes
         cells = (f"({portion.name})", format_size(portion.resident_bytes), "", "", "")
         rows.append((portion.resident_bytes, is_small, cells))
     rows.sort(key=lambda row: -row[0])
@@ -234,7 +173,7 @@ def _without_empty(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...
     )
 
 
-def fill_text(held: Holding, *, bar: bool = True) -> str:
+def fill_text(held: Holding | HoldingPart, *, bar: bool = True) -> str:
     """``███▌         29 %``; a container without a bound says how many there are."""
     if held.filled is None:
         return ""
@@ -248,7 +187,7 @@ def fill_text(held: Holding, *, bar: bool = True) -> str:
     return f"{drawn:{BAR_WIDTH}} {share:4.0%}".replace("%", " %")
 
 
-def _grows(growth: Growth | None) -> str:
+def _grows(growth: Growth | TrendPart | None) -> str:
     if growth is None or not (growth.bytes_per_s or growth.items_per_s):
         return ""
     items = f" ({words.items(growth.items_per_s)})" if growth.items_per_s else ""
@@ -261,7 +200,10 @@ def _size(nbytes: int | None) -> str:
 
 def status_text(frame: Frame) -> str:
     """Size, limit, pressure, progress in one line."""
-    moment = frame.moment
+    return _status_text(frame.moment)
+
+
+def _status_text(moment: Moment | MomentPart) -> str:
     parts = [size_text(moment)]
     if moment.limit_name:
         parts.append(f"limit: {moment.limit_name}")

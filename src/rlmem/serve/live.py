@@ -11,11 +11,12 @@ from datetime import datetime
 from typing import Any
 
 from rlmem.agent import proc
+from rlmem.app.watch import moment_document
+from rlmem.documents.contract import to_plain
 from rlmem.documents.moment import moment_data
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.measure import attach
 from rlmem.measure.processes import Process, every, living
-from rlmem.report.watch import moment_document
 from rlmem.watch.session import Frame
 from rlmem.watch.watching import Watching, watch_all
 
@@ -202,7 +203,7 @@ def moment_of(watched: Watched) -> dict[str, Any]:
     if watched.frame is None:
         raise AnalysisError(watched.end or f"nothing has been seen of {watched.pid} yet; ask again in a second")
     return {
-        **moment_document(watched.frame, datetime.now()),
+        **to_plain(moment_document(watched.frame, datetime.now())),
         "number": watched.number,
         "end": watched.end or None,
         "sampler_cpu_s": round(watched.spent_s, 4),
