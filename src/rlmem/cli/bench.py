@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,17 +14,19 @@ import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, set_option
-from rlmem.cli.on_ray import check_on, on_options, say
+from rlmem.cli.on_ray import on_options, say
 from rlmem.cli.subjects import asked_spec
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlmem.documents.bench import BenchDocument, BenchRow
-    from rlmem.programs.bench import Benched, BenchOptions
-    from rlmem.programs.bench_runs import BenchRunning, Execute
+    from rlmem.agent.protocol import ProgramStatus
+    from rlmem.app.bench import BenchRequest, Listener
+    from rlmem.app.clusters import ClusterOptions
+    from rlmem.programs.bench import Benched
+    from rlmem.programs.bench_runs import BenchRunning
+    from rlmem.report.progress import Tell
     from rlmem.runner.sampler import Sample
     from rlmem.sources.profiles import Profile
-    from rlmem.spec import RunSpec
 
 
 @click.command("bench")
@@ -86,8 +88,7 @@ def command(
     python: str | None,
     seed: int,
     fresh: bool,
-    on: str | None,
-    address: str | None,
+    cluster: ClusterOptions | None,
     csv: Path | None,
     sets: tuple[str, ...],
     as_json: bool,
@@ -116,14 +117,10 @@ def command(
     Exits 1 when a profile did not end well. 130 after Ctrl-C; finished profiles are kept ('rlmem runs'), and the same command goes
     on with the others.
     """
-    from rlmem.budget import cap_bytes, make_budget
-    from rlmem.programs.bench import ENVIRONMENTS, BenchOptions, check_target, packages
-    from rlmem.programs.bench_runs import BenchRunning, bench_key
-    from rlmem.programs.launch import training_python
-    from rlmem.ray.sweeps import benching, cluster, cluster_facts, largest_budget
+    from rlmem.app.bench import BenchInterruptedError, BenchRequest, bench
+    from rlmem.budget import read_size
     from rlmem.report.bench import bench_csv, bench_view
     from rlmem.report.render import render_view
-    from rlmem.runner.store import open_store
     from rlmem.sources.profiles import load_profiles
     from rlmem.sources.target import parse_target
     from rlmem.units import parse_count
@@ -131,59 +128,38 @@ def command(
     wanted = chosen_format(format_, output, as_json=as_json)
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
-    spec = asked_spec(parse_target(target, args, sets=sets, python=python))
-    env = None if env_id == "random" else env_id or ENVIRONMENTS.get(spec.name)
-    cases = check_target(spec, profiles, env)
-    remote = check_on(on, address)
-    options = BenchOptions(
+    request = BenchRequest(
+        spec=asked_spec(parse_target(target, args, sets=sets, python=python)),
+        name=target,
         timesteps=steps,
-        env=env,
-        python=(python or "") if remote else training_python(python, packages(cases[0], env)),
-        budget=make_budget(ram=ram, machine=machine),
-        cap_bytes=None if remote and cap is None else cap_bytes(cap),  # there, what is free on each node
+        profiles=profiles,
+        env=env_id,
+        python=python,
+        ram=ram,
+        machine=machine,
+        cap_bytes=None if cap is None else read_size(cap, "--cap"),
         time_limit_s=timeout,
         seed=seed,
+        fresh=fresh,
+        cluster=cluster,
+        command=("rlmem", *sys.argv[1:]),
     )
-    key = bench_key(spec, options, python, (ram, machine))
-    with open_store(write=True) as store, ExitStack() as stack:
-        facts, ray = None, None
-        if remote:
-            ray = stack.enter_context(cluster(address))
-            facts = cluster_facts(ray)
-            say(f"training on {facts['system']}")
-            if ram is None and machine is None:
-                options = replace(options, budget=largest_budget(ray))
-        running = BenchRunning(
-            target,
-            profiles,
-            store,
-            lambda rows, run: _document(spec, options, rows, run),
-            key=key,
-            command=("rlmem", *sys.argv[1:]),
-            fresh=fresh,
-            machine=facts,
-        )
-        _say_known(running)
-        try:
-            if remote:
-                _run_there(running, lambda left: benching(ray, spec, left, options, python, say))
-            else:
-                _run_here(running, spec, options)
-        except KeyboardInterrupt:
-            document, code = running.finish("interrupted"), 130
-        else:
-            document = running.finish()
-            code = 0 if document is None or document.is_ok else 1
-    if document is None:
-        print("rlmem: interrupted; no profile was finished", file=sys.stderr)
-        return code
+    interrupted = None
+    try:
+        document = bench(request, partial(_watch, request), say)
+    except BenchInterruptedError as error:
+        if error.document is None:
+            print("rlmem: interrupted; no profile was finished", file=sys.stderr)
+            return 130
+        interrupted, document = error, error.document
     if csv is not None:
         emit(bench_csv(document), csv)
     emit(render_view(document, bench_view, wanted, output), output)
-    if code == 130:
-        kept = f"{len(running.rows)} of {len(profiles)} profiles are kept in run {running.run.id}"
+    if interrupted is not None:
+        kept = f"{len(document.profiles)} of {len(profiles)} profiles are kept in run {interrupted.run}"
         print(f"rlmem: interrupted; {kept}; the same command goes on", file=sys.stderr)
-    return code
+        return 130
+    return 0 if document.is_ok else 1
 
 
 def _positive(steps: int) -> int:
@@ -201,47 +177,39 @@ def _say_known(running: BenchRunning) -> None:
         )
 
 
-def _run_here(running: BenchRunning, spec: RunSpec, options: BenchOptions) -> None:
-    """One after another, with the steps of each."""
-    from rlmem.programs.bench import bench_profile
-
-    progress = Progress(running.left, options.timesteps)
-
-    def execute(profiles: Sequence[Profile]) -> Generator[Benched, None, None]:
-        for profile in profiles:
-            progress.begin(profile.name)
-            yield bench_profile(spec, profile, options, progress.tick)
-
-    try:
-        with closing(running.results(execute)) as results:
-            for benched in results:
-                progress.end(benched)
-    finally:
-        progress.clear()
-
-
-def _run_there(running: BenchRunning, execute: Execute) -> None:
-    """On a cluster, as they end."""
+@contextmanager
+def _watch(request: BenchRequest, running: BenchRunning) -> Iterator[Listener]:
+    """Say how far a benchmark is: the steps of a profile here, the profiles that have ended in a cluster."""
+    _say_known(running)
+    if request.cluster is None:
+        steps = Progress(running.left, request.timesteps)
+        try:
+            yield steps
+        finally:
+            steps.clear()
+        return
     from rlmem.report.progress import progress
 
-    with progress(len(running.left), "training") as tell, closing(running.results(execute)) as results:
-        for benched in results:
-            where = f" on {benched.point.node}" if benched.point.node else ""
-            tell(f"{benched.profile.name}: {result_text(benched)}{benched.point.wall_s:,.0f} s{where}")
+    with progress(len(running.left), "training") as tell:
+        yield Ends(tell)
 
 
-def _document(spec: RunSpec, options: BenchOptions, rows: tuple[BenchRow, ...], run: str | None) -> BenchDocument:
-    from rlmem.documents.bench import BenchDocument, BenchTarget
+class Ends:
+    """Says what each profile came to, in the order they end."""
 
-    return BenchDocument(
-        run=run,
-        target=BenchTarget(name=spec.name, about=spec.get("about")),
-        timesteps=options.timesteps,
-        env=options.env,
-        limit_bytes=options.budget.ram_bytes,
-        limit_source=options.budget.ram_source,
-        profiles=rows,
-    )
+    def __init__(self, tell: Tell) -> None:
+        self._tell = tell
+
+    def begin(self, name: str) -> None:
+        """A profile starts."""
+
+    def tick(self, sample: Sample, status: ProgramStatus) -> None:
+        """Called about ten times a second while a profile runs."""
+
+    def end(self, benched: Benched) -> None:
+        """A profile is over."""
+        where = f" on {benched.point.node}" if benched.point.node else ""
+        self._tell(f"{benched.profile.name}: {result_text(benched)}{benched.point.wall_s:,.0f} s{where}")
 
 
 class Progress:

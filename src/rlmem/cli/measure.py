@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import shutil
 import sys
-from contextlib import ExitStack, closing
-from dataclasses import replace
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, in_typed_unit, output_options, set_option
-from rlmem.cli.on_ray import check_on, on_options, say
+from rlmem.cli.on_ray import on_options, say
 from rlmem.cli.saved import check_export, deliver, export_options
-from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
-    from rlmem.core.target import Target
-    from rlmem.runner.sweep import Done, Measure, Running, Sweep
+    from rlmem.app.clusters import ClusterOptions
+    from rlmem.runner.sweep import Done, Running
 
 
 @click.command("measure")
@@ -69,8 +66,7 @@ def command(
     timeout: float,
     python: str | None,
     fresh: bool,
-    on: str | None,
-    address: str | None,
+    cluster: ClusterOptions | None,
     sets: tuple[str, ...],
     csv: Path | None,
     parquet: Path | None,
@@ -99,102 +95,44 @@ def command(
 
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
-    from rlmem.app.runs import stored_sweep
-    from rlmem.budget import cap_bytes
-    from rlmem.points import PointOptions
+    from rlmem.app.measure import MeasureInterruptedError, MeasureRequest, measure
+    from rlmem.budget import read_size
     from rlmem.report.sweep_view import sweep_view
-    from rlmem.runner.store import open_store
-    from rlmem.runner.sweep import Running, Sweep, parse_axes
+    from rlmem.runner.sweep import parse_axes
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_export(output, parquet)
-    remote = check_on(on, address)
-    asked = parse_target(target, args, sets=sets, python=python)
-    options = PointOptions(
-        python=_interpreter(asked, remote=remote),
-        args=args,
-        sets=sets,
-        cap_bytes=None if remote and cap is None else cap_bytes(cap),  # there, what is free on each node
+    request = MeasureRequest(
+        target=parse_target(target, args, sets=sets, python=python),
+        axes=parse_axes(varied),
+        repeat=repeat,
+        cap_bytes=None if cap is None else read_size(cap, "--cap"),
         time_limit_s=timeout,
+        fresh=fresh,
+        cluster=cluster,
+        command=("rlmem", *sys.argv[1:]),
     )
-    sweep = Sweep(target=asked, axes=parse_axes(varied), repeat=repeat, options=options)
-    _check_axes(sweep)
-    with open_store(write=True) as store, ExitStack() as stack:
-        elsewhere = _elsewhere(stack, sweep, address, python) if remote else {}
-        running = Running(
-            sweep, measure_function(asked), store, command=("rlmem", *sys.argv[1:]), fresh=fresh, **elsewhere
-        )
-        _say_known(running)
-        try:
-            _run(running)
-        except KeyboardInterrupt:
-            return _interrupted(running, len(store.points(running.run.id)))
-        run = running.finish()
-        document = stored_sweep(store, run)
+    try:
+        document = measure(request, _watch, say)
+    except MeasureInterruptedError as interrupted:
+        words = shlex.join(request.command)
+        kept = f"{interrupted.kept} of {interrupted.total} points are kept in run {interrupted.run}"
+        what = kept if interrupted.kept else "no point was finished"
+        print(f"rlmem: interrupted; {what}. To go on, give the same command again: {words}", file=sys.stderr)
+        return 130
     deliver(document, sweep_view, wanted, output, csv, parquet)
     return 0 if document.is_ok else 1
 
 
-def measure_function(target: Target) -> Measure:
-    """What runs a point."""
-    from rlmem.runner import measuring
+@contextmanager
+def _watch(running: Running) -> Iterator[Callable[[Done], None]]:
+    """Say how far a sweep is: a line a point."""
+    from rlmem.report.progress import progress
 
-    return measuring.measure_function(target)
-
-
-def _elsewhere(stack: ExitStack, sweep: Sweep, address: str | None, python: str | None) -> dict[str, Any]:
-    """Points as tasks of a cluster, for as long as the stack is open."""
-    from rlmem.ray.sweeps import cluster, cluster_facts, measuring
-
-    ray = stack.enter_context(cluster(address))
-    facts = cluster_facts(ray)
-    say(f"measuring on {facts['system']}")
-    named = None if python is None else sweep.options.python
-    return {"execute": measuring(ray, sweep, named, say), "machine": facts}
-
-
-def _interpreter(target: Target, *, remote: bool = False) -> str | None:
-    """The interpreter named, or the one a script is plainly meant for; ``None`` leaves it to the program."""
-    from rlmem.trace.rllib import find_config
-    from rlmem.trace.target import find_runnable
-
-    python = target.python
-    if target.kind == "rllib":
-        if remote:
-            raise UsageError(
-                f"{target.text}: an RLlib configuration starts a Ray of its own; measure it without --on ray"
-            )
-        if target.args:
-            raise UsageError(f"{target.text}: only a script takes arguments after '--'; use --set NAME=VALUE")
-        return find_config(target)[1]
-    found = None if python is None else shutil.which(os.path.expanduser(python))
-    if found is None and remote:
-        found = python  # it is a path on the nodes
-    if target.is_executable:
-        plain = find_runnable(replace(target, python=None) if remote else target).python
-        return found if remote and found else plain
-    if target.args:
-        raise UsageError(f"{target.text}: only a script takes arguments after '--'; use --set PATH=VALUE")
-    if python is not None and found is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    return found
-
-
-def _check_axes(sweep: Sweep) -> None:
-    """A described run must know the axes and take every value; a script's arguments are its own business."""
-    from rlmem.frameworks import resolve
-    from rlmem.sources import read_description
-
-    if sweep.target.is_executable or sweep.target.kind == "rllib":
-        return
-    spec = read_description(sweep.target)
-    try:
-        for axis in sweep.axes:
-            for value in axis.values:
-                resolve(spec.having({axis.name: value}, "--vary"))
-    except SpecError as error:
-        raise error.located("--vary") from None
+    _say_known(running)
+    with progress(running.left, f"measuring {running.sweep.target.text}") as tell:
+        yield lambda done: tell(_line(done))
 
 
 def _say_known(running: Running) -> None:
@@ -206,15 +144,6 @@ def _say_known(running: Running) -> None:
             "interpreter; --fresh measures them again",
             file=sys.stderr,
         )
-
-
-def _run(running: Running) -> None:
-    from rlmem.report.progress import progress
-
-    with progress(running.left, f"measuring {running.sweep.target.text}") as tell, closing(running.points()) as points:
-        for done in points:
-            if not done.is_known:
-                tell(_line(done))
 
 
 def _line(done: Done) -> str:
@@ -229,11 +158,3 @@ def _line(done: Done) -> str:
     note = f": {point.note}" if point.note else ""
     node = f" on {point.node}" if point.node else ""
     return f"{where}{again}:{size}{ended} in {point.wall_s:.1f} s{node}{note}"
-
-
-def _interrupted(running: Running, kept: int) -> int:
-    words = shlex.join(("rlmem", *sys.argv[1:]))
-    total = len(running.sweep.jobs)
-    what = f"{kept} of {total} points are kept in run {running.run.id}" if kept else "no point was finished"
-    print(f"rlmem: interrupted; {what}. To go on, give the same command again: {words}", file=sys.stderr)
-    return 130

@@ -12,7 +12,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rlmem.cli import measure as module
+from rlmem.app import measure as module
 from rlmem.cli import run
 from rlmem.core.target import Target
 from rlmem.documents.contract import schema_of
@@ -20,11 +20,8 @@ from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
 from rlmem.runner.store import data_folder, open_store, save_plan
-from rlmem.sources.target import parse_target
 from rlmem.units import GIB, MIB
 
-#: The real one; tests of whole commands put a fake in its place.
-choose = module.measure_function
 #: Every call of the fake measurement, in order.
 CALLS: list[tuple[str, dict[str, int | str], PointOptions]] = []
 SWEEP = ("measure", "drone-swarm", "--vary", "agents=100,200,400", "--cap", "4GiB")
@@ -48,7 +45,7 @@ def fake(target: Target, values: Values, options: PointOptions, /) -> Point:
 @pytest.fixture(autouse=True)
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
     CALLS.clear()
-    monkeypatch.setattr(module, "measure_function", lambda target: fake)
+    monkeypatch.setattr(module, "measure_point", fake)
     monkeypatch.delenv("VIRTUAL_ENV", raising=False)
     monkeypatch.setattr(sys, "argv", ["rlmem", "measure", "drone-swarm", "--vary", "agents=1,2"])
 
@@ -305,17 +302,3 @@ def test_the_bar_is_drawn_in_a_terminal_only(capsys: pytest.CaptureFixture[str])
         tell("agents=1: [red]5 GiB")
         tell("agents=2: 6 GiB")
     assert "agents=1: [red]5 GiB" in stream.getvalue()
-
-
-@pytest.mark.parametrize(
-    ("target", "home"),
-    [
-        ("pidog-sac", "rlmem.programs.points"),
-        ("run.yaml", "rlmem.programs.points"),
-        ("train.py", "rlmem.trace.points"),
-        ("pkg.train:make_model", "rlmem.trace.points"),
-        ("zoo:sac/HalfCheetah-v4", "rlmem.trace.points"),
-    ],
-)
-def test_what_runs_is_run_and_what_is_described_has_a_program(target: str, home: str) -> None:
-    assert getattr(choose(parse_target(target)), "__module__", "") == home
