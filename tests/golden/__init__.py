@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from golden import described, dryruns, lint, live, numbers, pages, schemas, stored, written
+from golden import described, dryruns, errors, help, lint, live, numbers, pages, schemas, stored, written
 from golden.harness import Case
 
 #: Each module has ``CASES``; names are paths under ``data``.
 ALL_CASES: tuple[Case, ...] = (
     *described.CASES,
     *dryruns.CASES,
+    *errors.CASES,
+    *help.CASES,
     *lint.CASES,
     *live.CASES,
     *numbers.CASES,

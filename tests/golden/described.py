@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 from golden.harness import Case, call, command_case, own_folder, session_case, steady
+from golden.machine import NOW
 from rlmem.sources.preset import PRESETS
 
 _FORMATS = ("txt", "md", "json")
@@ -30,11 +34,9 @@ _GROUPS = {
     ),
 }
 #: Run files, one or two of each framework, and RLlib runs as they were described by their own interpreter.
-_RUNS = {
-    path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "runs").glob("*.yaml"))
-}
-_RLLIB = json.loads((Path(__file__).parent / "descriptions" / "rllib.json").read_text(encoding="utf-8"))
-_RLLIB_RUNS = ("ppo_pong_stacked", "dqn_pong", "sac_humanoid", "held_impala_two_learners", "held_appo_pong")
+RUNS = {path.stem: path.read_text(encoding="utf-8") for path in sorted((Path(__file__).parent / "runs").glob("*.yaml"))}
+RLLIB = json.loads((Path(__file__).parent / "descriptions" / "rllib.json").read_text(encoding="utf-8"))
+_RLLIBRUNS = ("ppo_pong_stacked", "dqn_pong", "sac_humanoid", "held_impala_two_learners", "held_appo_pong")
 
 
 def _formats(name: str, words: Sequence[str], *, formats: Sequence[str] = _FORMATS, **options: Any) -> Iterator[Case]:
@@ -82,26 +84,26 @@ def _plans() -> Iterator[Case]:
 
 
 def _run_files() -> Iterator[Case]:
-    for name, text in _RUNS.items():
+    for name, text in RUNS.items():
         words = ["plan", f"{name}.yaml", "--ram", "32GB", "--vram", "16GB"]
         yield from _formats(f"runs/{name}", words, formats=("md", "json"), files={f"{name}.yaml": text})
         yield command_case(f"runs/{name}.txt", [*words, "--full"], {f"{name}.yaml": text})
-    for name in _RLLIB_RUNS:
-        files = {f"{name}.json": json.dumps(_RLLIB[name])}
+    for name in _RLLIBRUNS:
+        files = {f"{name}.json": json.dumps(RLLIB[name])}
         words = [f"{name}.json", "--nodes", _NODES]
         yield from _formats(f"runs/rllib-{name}", ["plan", *words], formats=("txt", "md", "json"), files=files)
         yield from _formats(
             f"runs/rllib-{name}-workers", ["workers", *words], formats=("txt", "md", "json"), files=files
         )
-    files = {"run.json": json.dumps(_RLLIB["ppo_pong_stacked"])}
+    files = {"run.json": json.dumps(RLLIB["ppo_pong_stacked"])}
     yield command_case("runs/rllib-one-machine.txt", ["plan", "run.json", "--ram", "32GB"], files)
     yield command_case("runs/rllib-workers-one-machine.txt", ["workers", "run.json", "--ram", "32GB"], files)
     yield command_case("runs/rllib-fit.txt", ["fit", "run.json", "--ram", "4GB"], files)
     yield command_case("runs/rllib-assess.md", ["assess", "run.json", "--ram", "32GB"], files)
-    files = {"own.yaml": _RUNS["cleanrl-dqn"]}
+    files = {"own.yaml": RUNS["cleanrl-dqn"]}
     yield command_case("runs/cleanrl-fit.txt", ["fit", "own.yaml", "--ram", "8GB"], files)
     yield command_case("runs/cleanrl-assess.md", ["assess", "own.yaml", "--ram", "8GB"], files)
-    files = {"dict.yaml": _RUNS["sb3-sac-dict"], "her.yaml": _RUNS["sb3-her-sac"]}
+    files = {"dict.yaml": RUNS["sb3-sac-dict"], "her.yaml": RUNS["sb3-her-sac"]}
     yield command_case("runs/compare.txt", ["compare", "dict.yaml", "her.yaml", *_LIMITS], files)
     yield command_case("runs/capacity.txt", ["capacity", "her.yaml", "--vary", "buffer_size", *_LIMITS], files)
 
@@ -231,6 +233,57 @@ def _catalogues() -> Iterator[Case]:
     yield command_case("catalogues/five-runs.txt", ["five-runs"])
 
 
+#: The same with answers to what calibration measures; this one is built for CUDA and cannot import sb3_contrib.
+_MEASURED = {
+    "imports": {
+        "versions": {
+            "python": "3.12.1",
+            "numpy": "2.4.6",
+            "torch": "2.13.0+cu130",
+            "gymnasium": "1.2.2",
+            "stable_baselines3": "2.9.2",
+            "sb3_contrib": "ModuleNotFoundError",
+            "pyboy": "2.6.0",
+        },
+        "rss": {
+            "interpreter": 9_400_000,
+            "numpy": 21_000_000,
+            "torch": 480_000_000,
+            "gymnasium": 14_000_000,
+            "stable_baselines3": 61_000_000,
+            "sb3_contrib": None,
+            "pyboy": 5_000_000,
+        },
+    },
+    "threads": {"each": 41_000},
+    "warm-up": {"optimizer": 3_000_000, "mlp": 12_000_000, "conv": 44_000_000},
+    "workers": {"added": 190_000_000},
+    "cuda": {"context": 700_000_000, "host": 510_000_000, "device": "NVIDIA L4"},
+}
+_CALIBRATED = {
+    "python": '#!/bin/sh\ncase "$2" in\n'
+    + "".join(f"  {step}) echo '{json.dumps(answer)}' ;;\n" for step, answer in _MEASURED.items())
+    + "  *) echo 3.12 ;;\nesac\n",
+    "wrong": "#!/bin/sh\necho hello\n",
+    "short": "#!/bin/sh\necho '{}'\n",
+}
+
+
+def _dated() -> contextlib.AbstractContextManager[Any]:
+    """The day that measured constants carry."""
+    return mock.patch("rlmem.cli.calibrate.date", SimpleNamespace(today=NOW.date))
+
+
+def _calibrations() -> Iterator[Case]:
+    words = ["calibrate", "--python", "./python", "--import", "pyboy"]
+    yield from _formats("catalogues/calibrate", words, files=_CALIBRATED)
+    plan = ["plan", "pidog-sac", *_LIMITS, "--python", "./python", "--why", "runtime"]
+    forget = ["calibrate", "--python", "./python", "--forget"]
+    yield session_case("catalogues/calibrated.txt", [words, plan, forget, plan, forget], _CALIBRATED, around=_dated)
+    broken = [["calibrate", "--python", "./wrong"], ["calibrate", "--python", "./short"]]
+    yield session_case("catalogues/not-calibrated.txt", broken, _CALIBRATED)
+
+
 def _kept() -> Iterator[Case]:
     """Documents that are saved and shown."""
     for preset in _BOTH:
@@ -288,7 +341,7 @@ def _reports() -> Iterator[Case]:
     for preset in PRESETS:
         yield _report(f"report/{preset}.json", ["plan", preset, *_LIMITS])
     yield _report("report/assess.json", ["assess", "pidog-sac", "--ram", "12GB"])
-    files = {"secret/own.yaml": _RUNS["sb3-ppo-frames"]}
+    files = {"secret/own.yaml": RUNS["sb3-ppo-frames"]}
     yield _report("report/redacted.json", ["plan", "secret/own.yaml", *_LIMITS, "--redact"], files)
 
 
@@ -302,6 +355,7 @@ CASES: tuple[Case, ...] = (
     *_comparisons(),
     *_buffers(),
     *_catalogues(),
+    *_calibrations(),
     *_kept(),
     *_reports(),
 )

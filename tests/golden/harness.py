@@ -190,6 +190,7 @@ def steady(text: str, folder: str = "") -> str:
     """Text without what differs from one call to the next: the version, the scratch folder, what a child process took."""
     if folder:
         text = text.replace(os.path.realpath(folder), "FOLDER").replace(folder, "FOLDER")
+    text = re.sub(r"calibration-[0-9a-f]{16}", "calibration-PYTHON", text)
     text = re.sub(r"after [\d.]+ s, peak [\d.]+ \w+", "after SECONDS s, peak SIZE", text)
     return text.replace(__version__, "VERSION")
 
