@@ -131,6 +131,21 @@ class Ledger:
 
         return Ledger(tuple(entry for entry in self.entries if keep(entry)))
 
+    def named_as(self, other: Ledger) -> Ledger:
+        """Return the entries under the coarsest names that either ledger has for them, device by device.
+
+        Where ``other`` says ``runtime``, what is ``runtime.imports`` here is ``runtime``.
+        """
+        names: dict[str, set[str]] = {}
+        for entry in (*self.entries, *other.entries):
+            names.setdefault(entry.device, set()).add(entry.component)
+
+        def renamed(entry: Entry) -> Entry:
+            covering = (name for name in names[entry.device] if matches(entry.component, name))
+            return replace(entry, component=min(covering, key=len))
+
+        return replace(self, entries=tuple(renamed(entry) for entry in self.entries))
+
     @property
     def nbytes(self) -> int:
         """Bytes taken by the entries that count; meaningful within one phase."""

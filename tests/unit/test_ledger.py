@@ -115,3 +115,26 @@ def test_a_verdict_follows_from_the_expected_peak_its_upper_bound_and_the_limit(
     assert verdict_of(peak) == plan.verdict == verdict
     assert words in sentence(peak)
     assert plan.deciding is peak
+
+
+def test_entries_take_the_coarsest_name_that_either_ledger_has_on_their_device() -> None:
+    fine = Ledger(
+        (
+            entry("runtime.imports", 100),
+            entry("runtime.cuda-context", 7, device="vram"),
+            entry("replay.observations[image]", 50),
+            entry("replay.rewards", 5),
+            entry("replays", 1),
+        )
+    )
+    coarse = Ledger((entry("runtime", 90), entry("replay.observations", 40), entry("unexplained", 3)))
+    named = fine.named_as(coarse)
+    assert [one.component for one in named.entries] == [
+        "runtime",
+        "runtime.cuda-context",
+        "replay.observations",
+        "replay.rewards",
+        "replays",
+    ]
+    assert named.nbytes == fine.nbytes
+    assert coarse.named_as(fine) == coarse
