@@ -23,8 +23,10 @@ pytest.importorskip("stable_baselines3", reason="the 'truth' extra is not instal
 
 from rlmem.agent.describe import stacks
 from rlmem.app.advice import advise
+from rlmem.app.fit import fit_document
 from rlmem.budget import make_budget
 from rlmem.cli import run as cli
+from rlmem.documents.contract import to_plain
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.calibration import read_calibration
@@ -32,7 +34,6 @@ from rlmem.measure.explain import explain_process
 from rlmem.planner import Planner
 from rlmem.remedies.base import Wishes
 from rlmem.report.document import plan_document
-from rlmem.report.fit import fit_document
 from rlmem.rules.observed import COMPACT_BYTES
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
@@ -164,7 +165,7 @@ def check_one_run(
     planner = Planner(make_budget(ram=limit), read_calibration(sys.executable))
     plan = plan_document(tried(planner, first).plan)
     job = TriedJob(planner=planner, target=first.target, changes={}, first=first)
-    fit = fit_document(fit_target(job, Wishes()), None, None)
+    fit = to_plain(fit_document(fit_target(job, Wishes())))
     lint = document(capsys, "lint", str(script), "--ram", limit, "--severity", "info")
     agree(plan, fit, {"findings": []} if args else lint)
     if plan["target"]["spec"].get("algorithm") is None and not args:  # a loop of its own: lint speaks in the plan

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -15,22 +14,12 @@ from rlmem.cli.common import (
     chosen_format,
     emit,
     in_typed_unit,
-    make_planner,
     output_options,
     set_option,
 )
-from rlmem.errors import SpecError, UsageError
 
 if TYPE_CHECKING:
-    from rlmem.core.target import Target
-    from rlmem.points import PointOptions
-    from rlmem.remedies.base import Wishes
-    from rlmem.trace.drafts import Draft
-    from rlmem.trace.fitted import Fitted, Job
-    from rlmem.trace.verifying import Verified
-
-#: Seconds a measurement of ``--verify`` may take.
-VERIFY_S = 900.0
+    from rlmem.documents.fit import FitDocument
 
 #: Of answers that are no fit.
 _EXIT_CODES = {"no": 1, "unknown": 4, "grows": 5}
@@ -109,146 +98,51 @@ def command(
     Exits 0 when the run fits, as it is or with the steps shown; 1 when nothing makes it fit, or when --verify saw it fail; 4 when
     there is a limit and no figure to hold against it (VRAM of a loop of its own); 5 when the run leaks.
     """
-    from rlmem.report.fit import fit_document
-    from rlmem.report.fit_view import render_fit
+    from rlmem.app.fit import FitRequest
+    from rlmem.app.fit import fit as fit_run
+    from rlmem.budget import make_budget
+    from rlmem.report.fit import fit_view
+    from rlmem.report.progress import working
+    from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    wishes = _wishes(kept, max_slowdown, lossless=lossless)
-    options = (ram, vram, machine, python)
-    asked = parse_target(target, args, sets=sets, python=python)
-    job = None
-    if asked.is_executable:
-        job, fitted = _run(asked, options, timeout, cap, wishes)
-    else:
-        for given, option in ((args, "script arguments"), (timeout, "--timeout"), (cap, "--cap"), (apply_, "--apply")):
-            if given:
-                raise UsageError(f"{target}: {option}: only for targets that are run, such as train.py")
-        fitted = _described(asked, options, wishes)
-    if apply_ and (asked.kind != "script" or fitted.written.kind == "python"):
-        raise UsageError(f"{target}: --apply writes scripts; this one is not one that can be edited")
-    verified = _verified(asked, job, fitted) if verify and fitted.fit.end.steps else None
-    failed = verified is not None and not verified.took_effect
-    applied = None
-    if apply_ and fitted.draft is not None and fitted.draft.edits:
-        if failed or fitted.fit.status == "no":
-            print("rlmem: nothing was written: the run does not fit with these steps", file=sys.stderr)
-        else:
-            applied = _applied(fitted.draft)
-    document = fit_document(fitted, verified, applied)
+    request = FitRequest(
+        target=parse_target(target, args, sets=sets, python=python),
+        budget=make_budget(ram=ram, vram=vram, machine=machine),
+        keep=kept,
+        lossless=lossless,
+        max_slowdown=max_slowdown,
+        apply=apply_,
+        verify=verify,
+        timeout_s=timeout,
+        cap=cap,
+    )
+    document = fit_run(request, working=working, wrote=_say_written)
+    if apply_ and document.applied is None and document.write.kind == "diff":
+        print("rlmem: nothing was written: the run does not fit with these steps", file=sys.stderr)
     if only_diff:
-        _emit_diff(fitted, output)
+        _emit_diff(document, output)
     else:
-        emit(render_fit(document, wanted, output), output)
-    return 1 if failed else _EXIT_CODES.get(fitted.fit.status, 0)
+        emit(render_view(document, fit_view, wanted, output), output)
+    failed = document.verified is not None and not document.verified.took_effect
+    return 1 if failed else _EXIT_CODES.get(document.status, 0)
 
 
-def _emit_diff(fitted: Fitted, output: Path | None) -> None:
+def _say_written(path: Path, backup: Path) -> None:
+    print(f"wrote {path}; the old one is {backup}", file=sys.stderr)
+
+
+def _emit_diff(document: FitDocument, output: Path | None) -> None:
     """The diff alone; what it lacks is said on standard error."""
-    if fitted.written.kind == "diff":
-        emit(fitted.written.text, output)
-    for text in fitted.written.by_hand:
+    if document.write.kind == "diff" and document.write.text:
+        emit(document.write.text, output)
+    for text in document.write.by_hand:
         print(f"rlmem: by hand: {text}", file=sys.stderr)
-    if not fitted.fit.end.steps:
+    if not document.steps:
         whys = {
             "already": "it fits as it is",
             "grows": "it leaks, and no setting makes a leak fit",
             "unknown": "RAM fits as it is",
         }
-        why = whys.get(fitted.fit.status, "no step that is allowed helps")
-        print(f"rlmem: no diff: {why}", file=sys.stderr)
-
-
-def _wishes(kept: tuple[str, ...], max_slowdown: float | None, *, lossless: bool) -> Wishes:
-    from rlmem.fields import find_field
-    from rlmem.remedies.base import KINDS, Wishes
-
-    names = [name.strip() for item in kept for name in item.split(",") if name.strip()]
-    try:
-        paths = frozenset(find_field(name).path for name in names)
-    except SpecError as error:
-        raise error.located("--keep") from None
-    return Wishes(keep=paths, kinds=KINDS[:1] if lossless else KINDS, max_slowdown=max_slowdown)
-
-
-def _described(
-    target: Target, options: tuple[str | None, str | None, str | None, str | None], wishes: Wishes
-) -> Fitted:
-    from rlmem.remedies.program import run_file
-    from rlmem.remedies.search import Search
-    from rlmem.sources import read_description
-    from rlmem.trace.fitted import Fitted
-
-    planner = make_planner(*options)
-    asked = read_description(target)
-    fit = Search(lambda spec: planner.plan(spec, findings=False), wishes).fit(
-        asked, planner.plan(asked, findings=False)
-    )
-    return Fitted(fit=fit, written=run_file(fit.end))
-
-
-def _run(
-    target: Target,
-    options: tuple[str | None, str | None, str | None, str | None],
-    timeout: float | None,
-    cap: str | None,
-    wishes: Wishes,
-) -> tuple[Job, Fitted]:
-    from rlmem.budget import cap_bytes, make_budget
-    from rlmem.measure.calibration import read_calibration
-    from rlmem.planner import Planner
-    from rlmem.report.progress import working
-    from rlmem.trace.changes import prepare_run
-    from rlmem.trace.fitted import Job
-    from rlmem.trace.fitting import fit_target
-
-    ram, vram, machine, _ = options
-    found, changes, device = prepare_run(target)
-    planner = Planner(make_budget(ram=ram, vram=vram, machine=machine), read_calibration(found.python))
-    job = Job(
-        planner=planner,
-        target=found,
-        changes=changes,
-        device=device or ("cuda" if planner.budget.vram_bytes else None),
-        cap_bytes=cap_bytes(cap),
-        time_s=timeout,
-        working=working,
-    )
-    return job, fit_target(job, wishes)
-
-
-def _verified(target: Target, job: Job | None, fitted: Fitted) -> Verified:
-    from rlmem.report.progress import working
-    from rlmem.trace.verifying import verify_described, verify_run
-
-    limits = _point_options(fitted, target if job is None else replace(target, args=job.target.args))
-    if job is None:
-        return verify_described(target, fitted, limits, working)
-    return verify_run(job.target, fitted, limits, working)
-
-
-def _point_options(fitted: Fitted, target: Target) -> PointOptions:
-    """Measured under the budget itself, as far as this machine has it."""
-    from rlmem.budget import cap_bytes
-    from rlmem.points import PointOptions
-
-    here, asked = cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes
-    caps = [size for size in (here, asked) if size is not None]
-    return PointOptions(
-        python=target.python,
-        args=target.args,
-        sets=target.sets,
-        cap_bytes=min(caps, default=None),
-        time_limit_s=VERIFY_S,
-    )
-
-
-def _applied(draft: Draft) -> dict[str, Any]:
-    from rlmem.trace.applying import write_edited
-
-    files = []
-    for path, (before, after) in draft.files().items():
-        backup = write_edited(path, before, after)
-        print(f"wrote {path}; the old one is {backup}", file=sys.stderr)
-        files.append({"path": str(path), "backup": str(backup)})
-    return {**files[0], "files": files}
+        print(f"rlmem: no diff: {whys.get(document.status, 'no step that is allowed helps')}", file=sys.stderr)

@@ -36,10 +36,10 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.documents.cluster import ClusterDocument
     from rlmem.documents.contract import schema_of
     from rlmem.documents.explanation import ExplanationDocument
+    from rlmem.documents.fit import FitDocument
     from rlmem.documents.moment import MomentDocument
     from rlmem.documents.sweep import SweepDocument
     from rlmem.report.document import PLAN_JSON_SCHEMA
-    from rlmem.report.fit import FIT_JSON_SCHEMA
     from rlmem.report.full import REPORT_JSON_SCHEMA
     from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
@@ -56,7 +56,7 @@ def command(which: str, output: Path | None) -> int:
         "moment": schema_of(MomentDocument),
         "recorded": RECORDED_JSON_SCHEMA,
         "report": REPORT_JSON_SCHEMA,
-        "fit": FIT_JSON_SCHEMA,
+        "fit": schema_of(FitDocument),
         "lint": LINT_JSON_SCHEMA,
     }
     emit(json.dumps(schemas[which], indent=2, ensure_ascii=False), output)

@@ -97,7 +97,7 @@ class CatalogueMachinePart:
 
     name: str
     about: str
-    ram_bytes: Size
+    ram_bytes: Size | None
     vram_bytes: Size | None
 
 

@@ -20,7 +20,7 @@ from rlmem.rules.knobs import rounded_down
 from rlmem.rules.materialised_history import OWN_LOOPS, WINDOWS
 from rlmem.schedule import schedule
 from rlmem.spaces import DictSpace
-from rlmem.units import MIB, format_count, format_size
+from rlmem.units import MIB, format_count
 
 Finder = Callable[[Question], Change | None]
 #: A knob is not turned below this share of what it was: that would be another run.
@@ -265,17 +265,3 @@ def _even(context: Context, path: str, value: int) -> int:
 def _near(value: int) -> range:
     """Values a little smaller, by a fifth at most, and no more of them than can be tried at once."""
     return range(value, max(value * 4 // 5, value - MOST_TRIED), -1)
-
-
-def described(value: object) -> str:
-    """A value of a step in words."""
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if isinstance(value, int):
-        return format_count(value)
-    return "none" if value is None else str(value)
-
-
-def described_size(path: str, value: object) -> str:
-    """The same for a field; sizes as sizes."""
-    return format_size(value) if path == "spill_budget" and isinstance(value, int) else described(value)

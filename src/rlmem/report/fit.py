@@ -1,220 +1,187 @@
-"""What ``rlmem fit`` found, as a document: the JSON contract ``rlmem.fit/1``."""
+"""What ``rlmem fit`` found, as a view; the text to write stands beneath it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.fields import find_field, plain_value
-from rlmem.machines import Machine
-from rlmem.plan import VERDICTS, Plan
-from rlmem.points import Point
-from rlmem.remedies.base import KINDS, Alone, Fit, Step
-from rlmem.remedies.machine import would_do
-from rlmem.report.contract import described
-from rlmem.trace.fitted import Fitted
-from rlmem.trace.verifying import Verified
-from rlmem.version import __version__
+from rlmem.documents.fit import AlonePart, CatalogueMachinePart, FitDocument, StepPart, VerifiedPart, WritePart
+from rlmem.report.view import Appendix, Column, Item, Section, Table, View
+from rlmem.units import format_count, format_size
 
-FIT_SCHEMA = "rlmem.fit/1"
-STATUSES = ("already", "fits", "expected", "no", "unknown", "grows")
+_TONE = {"already": "good", "fits": "good", "expected": "warn", "no": "bad", "unknown": "warn", "grows": "bad"}
+_KIND_TONE = {"lossless": "good", "speed": "warn", "learning": "bad"}
+_HEADINGS = {"diff": "The change", "yaml": "Fields to set", "python": "To write"}
+#: Longer values (spaces, layer lists) are cut in the table; the JSON has them whole.
+_LONGEST = 40
 
 
-def fit_document(
-    fitted: Fitted, verified: Verified | None = None, applied: Mapping[str, Any] | None = None
-) -> dict[str, Any]:
-    """The answer as plain data; sizes are integers in bytes."""
-    fit = fitted.fit
-    start, end = fit.start.plan, fit.end.plan
-    budget = start.budget
-    return {
-        "schema": FIT_SCHEMA,
-        "rlmem": __version__,
-        "target": {"name": start.spec.name, "about": start.spec.get("about"), "method": start.method},
-        "machine": {
-            "name": budget.name,
-            "ram_bytes": budget.ram_bytes,
-            "vram_bytes": budget.vram_bytes,
-            "ram_source": budget.ram_source or None,
-            "vram_source": budget.vram_source or None,
-        },
-        "status": fit.status,
-        "before": judged(start),
-        "after": judged(end),
-        "steps": [step_document(step) for step in fit.end.steps],
-        "changes": _plain(fit.end.changes),
-        "slowdown": _rounded(fit.end.slowdown),
-        "left_over": fit.left_over if fit.status in ("expected", "no") else {},
-        "machines": _machines(fit),
-        "alone": [_alone(item) for item in fit.alone],
-        "write": {
-            "kind": fitted.written.kind,
-            "text": fitted.written.text or None,
-            "by_hand": list(fitted.written.by_hand),
-        },
-        "applied": dict(applied) if applied else None,
-        "verified": _verified(verified, fit) if verified else None,
-        "notes": list(start.notes),
-    }
+def fit_view(document: FitDocument) -> View:
+    """Arrange what ``rlmem fit`` shows."""
+    status, steps = document.status, document.steps
+    sections = []
+    if steps:
+        title = "Steps" if status == "fits" else "The closest"
+        sections.append(Section(title=title, tables=(_steps_table(steps),), items=tuple(_item(step) for step in steps)))
+    if status in ("expected", "no") and document.machines:
+        sections.append(Section(title="A machine that would do", lines=tuple(_machine_lines(document.machines))))
+    others = [item for item in document.alone if item.name not in {step.name for step in steps}]
+    if others:
+        sections.append(Section(title="What else there is, each by itself", tables=(_alone_table(others),)))
+    if document.write.by_hand and document.write.kind != "yaml":
+        hand = tuple(f"- {text}" for text in document.write.by_hand)
+        sections.append(Section(title="By hand", lines=hand))
+    if document.verified:
+        sections.append(_verified_section(document.verified))
+    target, machine = document.target, document.machine
+    limits = [text for text in (machine.ram_source, machine.vram_source) if text]
+    return View(
+        title=f"{target.name}: {target.about}" if target.about else target.name,
+        verdict=_verdict(document),
+        sections=tuple(sections),
+        notes=(*document.notes, f"limit: {'; '.join(limits) or 'none known'}", _EXPLAINED),
+        appendix=_appendix(document.write),
+    )
 
 
-def judged(plan: Plan) -> dict[str, Any]:
-    """A plan in short: its verdict, and the peak of each device."""
-    return {
-        "verdict": plan.verdict,
-        "summary": [*plan.sentences, *plan.warnings],
-        "peaks": [
-            {
-                "device": top.device,
-                "phase": top.phase,
-                "low_bytes": top.low_bytes,
-                "expected_bytes": top.expected_bytes,
-                "high_bytes": top.high_bytes,
-                "limit_bytes": top.limit_bytes,
-            }
-            for top in plan.tops
-        ],
-    }
+def _appendix(write: WritePart) -> Appendix | None:
+    return Appendix(title=_HEADINGS[write.kind], text=write.text, language=write.kind) if write.text else None
 
 
-def step_document(step: Step) -> dict[str, Any]:
-    """A remedy applied, as plain data."""
-    return {
-        "name": step.remedy.name,
-        "kind": step.remedy.kind,
-        "title": step.remedy.title,
-        "changes": _plain(step.change.values),
-        "old": _plain(step.old),
-        "saves_bytes": step.saves,
-        "slowdown": step.remedy.slowdown,
-        "slowdown_basis": step.remedy.basis,
-        "costs": step.remedy.costs,
-        "how": step.change.how,
-    }
-
-
-def _alone(item: Alone) -> dict[str, Any]:
-    return {**step_document(item.step), "fits": item.fits}
-
-
-def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    out = {}
-    for path, value in values.items():
-        row = find_field(path)
-        parsed = value is not None and not (row.kind == "space" and isinstance(value, Mapping))
-        out[path] = plain_value(row, value) if parsed else value
-    return out
-
-
-def _rounded(value: float | None) -> float | None:
-    return None if value is None else round(value, 3)
-
-
-def _machines(fit: Fit) -> dict[str, Any]:
-    """The smallest machines of the catalogue: for the run as it is, and with every step that leaves learning alone."""
-    if fit.status in ("already", "unknown", "grows"):
-        return {}
-    found = {"as_it_is": _machine(would_do(fit.start.plan))}
-    if fit.mild is not None and fit.mild.steps:
-        found["without_changing_learning"] = _machine(would_do(fit.mild.plan))
-    return found
-
-
-def _machine(machine: Machine | None) -> dict[str, Any] | None:
-    if machine is None:
-        return None
-    return {
-        "name": machine.name,
-        "about": machine.about,
-        "ram_bytes": machine.ram_bytes,
-        "vram_bytes": machine.vram_bytes,
-    }
-
-
-def _verified(verified: Verified, fit: Fit) -> dict[str, Any]:
-    return {
-        "cap_bytes": verified.cap_bytes,
-        "before": _point(verified.before),
-        "after": _point(verified.after),
-        "predicted_saving_bytes": _total_saving(fit),
-        "real_saving_bytes": verified.saved_bytes,
-        "took_effect": verified.took_effect,
-        "notes": list(verified.notes),
-    }
-
-
-def _point(point: Point | None) -> dict[str, Any] | None:
-    if point is None:
-        return None
-    return {"status": point.status, "peak_bytes": point.peak_bytes, "wall_s": point.wall_s, "note": point.note}
-
-
-def _total_saving(fit: Fit) -> int | None:
-    before, after = fit.start.plan.top("ram"), fit.end.plan.top("ram")
-    return before.expected_bytes - after.expected_bytes if before and after else None
-
-
-_BYTES = {"type": "integer"}
-_MAYBE_BYTES = {"type": ["integer", "null"]}
-_TEXT = {"type": "string"}
-_MAYBE_TEXT = {"type": ["string", "null"]}
-_MAYBE_NUMBER = {"type": ["number", "null"]}
-_TEXTS = {"type": "array", "items": _TEXT}
-_SIDE = described(
-    {
-        "verdict": {"enum": list(VERDICTS)},
-        "summary": _TEXTS,
-        "peaks": {
-            "type": "array",
-            "items": described(
-                {
-                    "device": _TEXT,
-                    "phase": _TEXT,
-                    "low_bytes": _BYTES,
-                    "expected_bytes": _BYTES,
-                    "high_bytes": _BYTES,
-                    "limit_bytes": _MAYBE_BYTES,
-                }
-            ),
-        },
-    }
+_EXPLAINED = (
+    "lossless: the learner sees the same numbers; speed: the same, later; learning: something else. What a step saves is "
+    "plan(before) − plan(after), one step after the other. GiB is 2³⁰ bytes, GB is 10⁹."
 )
-_STEP = {
-    "name": _TEXT,
-    "kind": {"enum": list(KINDS)},
-    "title": _TEXT,
-    "changes": {"type": "object"},
-    "old": {"type": "object"},
-    "saves_bytes": {"type": "object", "additionalProperties": _BYTES},
-    "slowdown": _MAYBE_NUMBER,
-    "slowdown_basis": _TEXT,
-    "costs": _TEXT,
-    "how": _TEXT,
-}
-FIT_JSON_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "title": "What rlmem fit found",
-    **described(
-        {
-            "schema": {"enum": [FIT_SCHEMA]},
-            "rlmem": _TEXT,
-            "target": described({"name": _TEXT, "about": _MAYBE_TEXT, "method": _TEXT}),
-            "machine": {"type": "object"},
-            "status": {"enum": list(STATUSES)},
-            "before": _SIDE,
-            "after": _SIDE,
-            "steps": {"type": "array", "items": described(_STEP)},
-            "changes": {"type": "object"},
-            "slowdown": {**_MAYBE_NUMBER, "description": "all steps together; null when one of them is unknown"},
-            "left_over": {"type": "object", "additionalProperties": _BYTES},
-            "machines": {"type": "object"},
-            "alone": {"type": "array", "items": described({**_STEP, "fits": {"type": "boolean"}})},
-            "write": described(
-                {"kind": {"enum": ["diff", "yaml", "python", "nothing"]}, "text": _MAYBE_TEXT, "by_hand": _TEXTS}
-            ),
-            "applied": {"type": ["object", "null"]},
-            "verified": {"type": ["object", "null"]},
-            "notes": _TEXTS,
-        }
-    ),
-}
+
+
+def _verdict(document: FitDocument) -> tuple[tuple[str, str], ...]:
+    status, steps = document.status, document.steps
+    before = [(text, "plain") for text in document.before.summary]
+    if status == "already":
+        return (("it fits as it is: nothing to change", "good"), *before)
+    if status == "grows":
+        return (
+            ("no setting makes a leak fit: mend it first ('rlmem plan' shows what lint says of it)", "bad"),
+            *before,
+        )
+    kinds = [kind for kind in _KIND_TONE if any(step.kind == kind for step in steps)]
+    count = f"{len(steps)} step{'s' if len(steps) != 1 else ''} ({', '.join(kinds)})" if steps else "no step"
+    left = ", ".join(f"{format_size(size)} {device.upper()}" for device, size in document.left_over.items())
+    first = {
+        "fits": f"fits with {count}",
+        "expected": f"fits as expected with {count}, and its upper bound is {left} over the limit",
+        "unknown": f"whether it fits is unknown{f', also with {count}' if steps else ''}",
+        "no": f"does not fit: with {count}, the closest, it still needs {left} more than there is",
+    }[status]
+    if not steps and status == "no":
+        first = f"does not fit, and no step that is allowed helps: it needs {left} more than there is"
+    after = [(f"then: {text}", _TONE[status]) for text in document.after.summary] if steps else []
+    return ((first, _TONE[status]), *((f"now: {text}", "bad") for text, _ in before), *after)
+
+
+def _steps_table(steps: Sequence[StepPart]) -> Table:
+    rows = tuple(
+        (str(number), step.kind, step.title, _changed(step), _saved(step.saves_bytes), _slower(step))
+        for number, step in enumerate(steps, 1)
+    )
+    columns = (
+        Column(title=""),
+        Column(title="class", right=False, rank=2),
+        Column(title="step", right=False),
+        Column(title="change", right=False),
+        Column(title="saves"),
+        Column(title="time", rank=1),
+    )
+    return Table(title="", columns=columns, rows=rows)
+
+
+def _alone_table(items: Sequence[AlonePart]) -> Table:
+    rows = tuple(
+        (item.kind, item.title, _changed(item), _saved(item.saves_bytes), _slower(item), "fits" if item.fits else "")
+        for item in items
+    )
+    columns = (
+        Column(title="class", right=False),
+        Column(title="remedy", right=False),
+        Column(title="change", right=False),
+        Column(title="saves"),
+        Column(title="time", rank=1),
+        Column(title="alone", right=False),
+    )
+    return Table(title="", columns=columns, rows=rows)
+
+
+def _changed(step: StepPart) -> str:
+    turned = [(path, step.old.get(path), value) for path, value in step.changes.items()]
+    # A value that stays is there because another change would have moved it.
+    return ", ".join(f"{path} {_pair(path, old, value)}" for path, old, value in turned if old != value)
+
+
+def _pair(path: str, old: Any, new: Any) -> str:
+    texts = [_value_text(path, value) for value in (old, new)]
+    if any(len(text) > _LONGEST for text in texts):
+        return "changed"
+    return f"{texts[0]} → {texts[1]}" if old is not None else texts[1]
+
+
+def _value_text(path: str, value: object) -> str:
+    match value:
+        case None:
+            return "none"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return format_size(value) if path == "spill_budget" else format_count(value)
+    return str(value)
+
+
+def _saved(saves: Mapping[str, int]) -> str:
+    shown = {device: size for device, size in saves.items() if size} or {"ram": 0}
+    named = len(saves) > 1
+    return ", ".join(f"{format_size(size)}{f' {device.upper()}' if named else ''}" for device, size in shown.items())
+
+
+def _slower(step: StepPart) -> str:
+    return "unknown" if step.slowdown is None else f"×{step.slowdown:g}"
+
+
+def _item(step: StepPart) -> Item:
+    return Item(
+        lead=step.name,
+        text=step.costs,
+        tone=_KIND_TONE[step.kind],
+        more=(f"time: {step.slowdown_basis}", step.how),
+    )
+
+
+def _machine_lines(machines: Mapping[Any, CatalogueMachinePart | None]) -> list[str]:
+    words = {"as_it_is": "as it is", "without_changing_learning": "with every step that leaves learning alone"}
+    lines = []
+    for key, machine in machines.items():
+        if machine is None:
+            lines.append(f"{words[key]}: none in the catalogue is large enough")
+            continue
+        sizes = [
+            f"{format_size(nbytes)} {label}"
+            for nbytes, label in ((machine.ram_bytes, "RAM"), (machine.vram_bytes, "VRAM"))
+            if nbytes
+        ]
+        lines.append(f"{words[key]}: {machine.name} ({machine.about}; {', '.join(sizes)})")
+    return lines
+
+
+def _verified_section(verified: VerifiedPart) -> Section:
+    lines = []
+    for name, point in (("before", verified.before), ("after", verified.after)):
+        if point is not None:
+            size = "" if point.peak_bytes is None else f" at {format_size(point.peak_bytes)}"
+            well = {"ok": "ran", "oom": "ran out of memory"}.get(point.status, point.status)
+            note = f": {point.note}" if point.note else ""
+            lines.append(f"{name}: {well}{size}{note}")
+    predicted, real = verified.predicted_saving_bytes, verified.real_saving_bytes
+    if predicted is not None and real is not None:
+        lines.append(f"saving: {format_size(predicted)} predicted, {format_size(real)} measured")
+    elif predicted is not None and verified.took_effect:
+        lines.append(f"saving: {format_size(predicted)} predicted; it cannot be measured where 'before' does not run")
+    cap = f" under a cap of {format_size(verified.cap_bytes)}" if verified.cap_bytes else ""
+    return Section(title=f"Measured in fresh processes{cap}", lines=(*lines, *verified.notes))

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from rlmem.app.runs import stored_sweep
+from rlmem.app.steps import step_part
 from rlmem.core.target import Target
-from rlmem.documents.contract import to_plain
+from rlmem.documents.contract import plain_part, to_plain
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.fields import find_field, plain_value
 from rlmem.plan import Budget, sentence
@@ -18,7 +19,6 @@ from rlmem.remedies.search import Search
 from rlmem.report.contract import described as described_object
 from rlmem.report.contract import problems
 from rlmem.report.document import plan_document, read_plan_document
-from rlmem.report.fit import step_document
 from rlmem.report.outlook import capacity, growth
 from rlmem.report.plan import plan_view
 from rlmem.report.view import View
@@ -122,7 +122,7 @@ def remedy_document(item: Alone, subject: Subject) -> dict[str, Any]:
     written = subject.write(item.state)
     is_diff = written.kind == "diff"
     return {
-        **step_document(item.step),
+        **plain_part(step_part(item.step)),
         "fits": item.fits,
         "after": [f"{top.device.upper()} {sentence(top)}" for top in item.state.plan.tops],
         "diff": written.text if is_diff else step_diff(item.step, subject.asked),

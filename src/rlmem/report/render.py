@@ -9,7 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from rlmem.report.view import View
+from rlmem.report.view import Appendix, View
 
 
 def render_view(document: Any, view: Callable[[Any], View], wanted: str, output: Path | None) -> str:
@@ -24,8 +24,19 @@ def render_view(document: Any, view: Callable[[Any], View], wanted: str, output:
     if wanted == "markdown":
         from rlmem.report.markdown import render
 
-        return render(arranged)
-    return _text(arranged, coloured=output is None and sys.stdout.isatty())
+        shown = render(arranged)
+    else:
+        shown = _text(arranged, coloured=output is None and sys.stdout.isatty())
+    return shown + _appendix(arranged.appendix, wanted)
+
+
+def _appendix(appendix: Appendix | None, wanted: str) -> str:
+    if appendix is None:
+        return ""
+    text = appendix.text.rstrip()
+    if wanted == "markdown":
+        return f"\n## {appendix.title}\n\n```{appendix.language}\n{text}\n```\n"
+    return f"\n{appendix.title}\n\n{text}\n"
 
 
 def _text(view: View, *, coloured: bool) -> str:

@@ -54,6 +54,16 @@ class Section:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Appendix:
+    """A text to copy, beneath a report: it is never wrapped or cut."""
+
+    title: str
+    text: str
+    #: As Markdown names it: ``diff``, ``yaml``, ``python``.
+    language: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class View:
     """A whole report."""
 
@@ -61,6 +71,7 @@ class View:
     verdict: tuple[tuple[str, str], ...]
     sections: tuple[Section, ...]
     notes: tuple[str, ...] = ()
+    appendix: Appendix | None = None
 
 
 def setting_text(value: Any) -> str:

@@ -12,11 +12,11 @@ from pydantic import BaseModel, Field
 
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
+from rlmem.app.fit import fit_document
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
 from rlmem.machines import MACHINES
-from rlmem.report.fit import fit_document
 from rlmem.report.full import capacity_of, report_document
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk
@@ -130,7 +130,7 @@ def _plans(made: APIRouter, desk: Desk) -> None:
 def _fit(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.plan(state)
     found = desk.planning.fit(planned.state)
-    return fit_document(Fitted(fit=found, written=planned.subject.write(found.end)))
+    return to_plain(fit_document(Fitted(fit=found, written=planned.subject.write(found.end))))
 
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
+from rlmem.app.steps import step_part
+from rlmem.documents.contract import plain_part
 from rlmem.plan import sentence
 from rlmem.remedies.base import Fit, Step
-from rlmem.report.fit import step_document
 from rlmem.report.full import step_diff
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.report_page import remedy
@@ -78,7 +79,7 @@ def _swap(state: State) -> dict[str, str]:
 
 def _step(number: int, step: Step, state: State, diff: str) -> Element:
     shown = {
-        **step_document(step),
+        **plain_part(step_part(step)),
         "diff": diff,
         "after": [f"{top.device.upper()} {sentence(top)}" for top in step.after.tops],
     }

@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 
 from rlmem.cli import run
-from rlmem.report.fit import FIT_JSON_SCHEMA
+from rlmem.documents.contract import schema_of
+from rlmem.documents.fit import FitDocument
 
 LIMITS = ("--vram", "80GB", "--ram")
 
@@ -35,7 +36,7 @@ def test_the_document_keeps_its_contract(
 ) -> None:
     found, out, err = call(capsys, "fit", name, *LIMITS, ram, "--json")
     document = json.loads(out)
-    jsonschema.validate(document, FIT_JSON_SCHEMA)
+    jsonschema.validate(document, schema_of(FitDocument))
     assert (found, err, document["status"]) == (code, "", status)
     assert [step["name"] for step in document["steps"]] == steps
 

@@ -10,8 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import validate
 
+from rlmem.documents.contract import schema_of
+from rlmem.documents.fit import FitDocument
 from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document
-from rlmem.report.fit import FIT_JSON_SCHEMA
 from rlmem.runner.store import open_store, save_plan
 from rlmem.serve.app import make_app
 from rlmem.serve.settings import Settings
@@ -285,7 +286,7 @@ def test_the_api_plans_as_the_command_does(client: TestClient) -> None:
 def test_the_api_fits_reports_and_finds_capacity(client: TestClient) -> None:
     asked = {"of": "pidog-sac", "ram": "10GB"}
     fit = client.post("/api/fit", json=asked).json()
-    validate(fit, FIT_JSON_SCHEMA)
+    validate(fit, schema_of(FitDocument))
     assert fit["status"] == "fits"
     assert client.post("/api/capacity", json=asked).json()["knob"] == "buffer_size"
     assert client.post("/api/report", json=asked).json()["schema"] == "rlmem.report/1"

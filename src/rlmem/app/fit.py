@@ -1,0 +1,240 @@
+"""The smallest change that makes a run fit: looked for, written down, measured before and after, applied."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rlmem.app.steps import alone_part, plain_changes, step_part
+from rlmem.budget import cap_bytes
+from rlmem.core.target import Target
+from rlmem.documents.fit import (
+    AppliedPart,
+    CatalogueMachinePart,
+    FitDocument,
+    FitTargetPart,
+    MachineFor,
+    MeasuredPart,
+    VerifiedPart,
+    WritePart,
+    WrittenFilePart,
+    judged_part,
+)
+from rlmem.documents.parts import machine_part, part_of
+from rlmem.errors import SpecError, UsageError
+from rlmem.fields import find_field
+from rlmem.measure.calibration import read_calibration
+from rlmem.plan import Budget, Plan
+from rlmem.planner import Planner
+from rlmem.points import Point, PointOptions
+from rlmem.remedies.base import KINDS, Fit, Wishes
+from rlmem.remedies.machine import would_do
+from rlmem.remedies.program import run_file
+from rlmem.remedies.search import Search
+from rlmem.sources import read_description
+from rlmem.trace.applying import write_edited
+from rlmem.trace.changes import prepare_run
+from rlmem.trace.drafts import Draft
+from rlmem.trace.fitted import Fitted, Job
+from rlmem.trace.fitting import fit_target
+from rlmem.trace.target import find_python
+from rlmem.trace.verifying import Verified, verify_described, verify_run
+
+#: Seconds a measurement before or after the steps may take.
+VERIFY_S = 900.0
+
+#: Says what is going on, while it is.
+Working = Callable[[str], AbstractContextManager[Any]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitRequest:
+    """A run that is to fit, and what may be changed for that.
+
+    Attributes:
+        target: a preset, a run file, a script, a factory or an RL Zoo entry.
+        budget: what the run may use.
+        keep: fields to leave alone, such as ``buffer_size``.
+        lossless: allow only steps under which the learner sees the same numbers.
+        max_slowdown: the most that training may slow down, such as 1.2; steps of unknown cost are left out.
+        apply: write the edited script; the old one is kept beside it.
+        verify: measure the run before and after its steps, in fresh processes.
+        timeout_s: seconds a dry run may take.
+        cap: memory a dry run may take before it is ended, such as ``8GB``; by default what is available.
+    """
+
+    target: Target
+    budget: Budget
+    keep: tuple[str, ...] = ()
+    lossless: bool = False
+    max_slowdown: float | None = None
+    apply: bool = False
+    verify: bool = False
+    timeout_s: float | None = None
+    cap: str | None = None
+
+
+def fit(
+    request: FitRequest,
+    *,
+    working: Working = lambda what: nullcontext(),
+    wrote: Callable[[Path, Path], object] = lambda path, backup: None,
+) -> FitDocument:
+    """Look for the smallest change that makes a run fit: lossless steps first, then those that cost speed, then learning.
+
+    Args:
+        request: the run, its limits and what may be changed.
+        working: says what is going on, while it is.
+        wrote: is told of each file that was written, and of the old one beside it.
+
+    Returns:
+        The steps that make it fit or come closest, with the change as text.
+
+    Raises:
+        UsageError: the target cannot be read or run, or the request asks for what it has not.
+        AnalysisError: a dry run stopped before anything was known.
+    """
+    target, wishes = request.target, _wishes(request)
+    job = None
+    if target.is_executable:
+        job = _job(request, working)
+        fitted = fit_target(job, wishes)
+    else:
+        _refuse_options(request)
+        fitted = _fit_description(request, wishes)
+    if request.apply and (target.kind != "script" or fitted.written.kind == "python"):
+        raise UsageError(f"{target.text}: --apply writes scripts; this one is not one that can be edited")
+    verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.end.steps else None
+    fits = fitted.fit.status != "no" and (verified is None or verified.took_effect)
+    applied = _applied(fitted.draft, wrote) if request.apply and fits and fitted.draft is not None else None
+    return fit_document(fitted, verified, applied)
+
+
+def _wishes(request: FitRequest) -> Wishes:
+    names = [name.strip() for item in request.keep for name in item.split(",") if name.strip()]
+    try:
+        paths = frozenset(find_field(name).path for name in names)
+    except SpecError as error:
+        raise error.located("--keep") from None
+    return Wishes(keep=paths, kinds=KINDS[:1] if request.lossless else KINDS, max_slowdown=request.max_slowdown)
+
+
+def _refuse_options(request: FitRequest) -> None:
+    """Refuse what only targets that are run have."""
+    for value, option in (
+        (request.target.args, "script arguments"),
+        (request.timeout_s, "--timeout"),
+        (request.cap, "--cap"),
+        (request.apply, "--apply"),
+    ):
+        if value:
+            raise UsageError(f"{request.target.text}: {option}: only for targets that are run, such as train.py")
+
+
+def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
+    python = request.target.python
+    if python is not None:
+        python, _ = find_python(None, Path.cwd(), python, os.environ)
+    planner = Planner(request.budget, read_calibration(python))
+    asked = read_description(request.target)
+    found = Search(lambda spec: planner.plan(spec, findings=False), wishes).fit(
+        asked, planner.plan(asked, findings=False)
+    )
+    return Fitted(fit=found, written=run_file(found.end))
+
+
+def _job(request: FitRequest, working: Working) -> Job:
+    runnable, changes, device = prepare_run(request.target)
+    return Job(
+        planner=Planner(request.budget, read_calibration(runnable.python)),
+        target=runnable,
+        changes=changes,
+        device=device or ("cuda" if request.budget.vram_bytes else None),
+        cap_bytes=cap_bytes(request.cap),
+        time_s=request.timeout_s,
+        working=working,
+    )
+
+
+def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Working) -> Verified:
+    """Measure under the budget itself, as far as this machine has it."""
+    target = request.target
+    caps = [size for size in (cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes) if size is not None]
+    options = PointOptions(
+        python=target.python,
+        args=job.target.args if job else target.args,
+        sets=target.sets,
+        cap_bytes=min(caps, default=None),
+        time_limit_s=VERIFY_S,
+    )
+    if job is None:
+        return verify_described(target, fitted, options, working)
+    return verify_run(job.target, fitted, options, working)
+
+
+def _applied(draft: Draft, wrote: Callable[[Path, Path], object]) -> AppliedPart | None:
+    files = []
+    for path, (before, after) in draft.files().items():
+        backup = write_edited(path, before, after)
+        wrote(path, backup)
+        files.append(WrittenFilePart(path=str(path), backup=str(backup)))
+    return AppliedPart(path=files[0].path, backup=files[0].backup, files=tuple(files)) if files else None
+
+
+def fit_document(fitted: Fitted, verified: Verified | None = None, applied: AppliedPart | None = None) -> FitDocument:
+    """Return an answer as the document that is printed, stored and served."""
+    answer = fitted.fit
+    start, end = answer.start.plan, answer.end.plan
+    return FitDocument(
+        target=FitTargetPart(name=start.spec.name, about=start.spec.get("about"), method=start.method),
+        machine=machine_part(start.budget),
+        status=answer.status,
+        before=judged_part(start),
+        after=judged_part(end),
+        steps=tuple(step_part(step) for step in answer.end.steps),
+        changes=plain_changes(answer.end.changes),
+        slowdown=None if answer.end.slowdown is None else round(answer.end.slowdown, 3),
+        left_over=answer.left_over if answer.status in ("expected", "no") else {},
+        machines=_machines(answer),
+        alone=tuple(alone_part(item) for item in answer.alone),
+        write=WritePart(kind=fitted.written.kind, text=fitted.written.text or None, by_hand=fitted.written.by_hand),
+        applied=applied,
+        verified=_verified_part(verified, answer) if verified else None,
+        notes=start.notes,
+    )
+
+
+def _machines(answer: Fit) -> dict[MachineFor, CatalogueMachinePart | None]:
+    """The smallest machines of the catalogue: for the run as it is, and with every step that leaves learning alone."""
+    if answer.status in ("already", "unknown", "grows"):
+        return {}
+    machines: dict[MachineFor, CatalogueMachinePart | None] = {"as_it_is": _machine(answer.start.plan)}
+    if answer.mild is not None and answer.mild.steps:
+        machines["without_changing_learning"] = _machine(answer.mild.plan)
+    return machines
+
+
+def _machine(plan: Plan) -> CatalogueMachinePart | None:
+    machine = would_do(plan)
+    return part_of(CatalogueMachinePart, machine) if machine else None
+
+
+def _verified_part(verified: Verified, answer: Fit) -> VerifiedPart:
+    before, after = answer.start.plan.top("ram"), answer.end.plan.top("ram")
+    return VerifiedPart(
+        cap_bytes=verified.cap_bytes,
+        before=_measured_part(verified.before),
+        after=_measured_part(verified.after),
+        predicted_saving_bytes=before.expected_bytes - after.expected_bytes if before and after else None,
+        real_saving_bytes=verified.saved_bytes,
+        took_effect=verified.took_effect,
+        notes=verified.notes,
+    )
+
+
+def _measured_part(point: Point | None) -> MeasuredPart | None:
+    return part_of(MeasuredPart, point) if point else None
