@@ -9,6 +9,8 @@ STANDING = {"replay": "replay_buffer", "rollout": "rollout_buffer"}
 #: What no plan knows: the name of the variable follows.
 OTHER = "other"
 
+#: Roles of processes that plans call workers.
+_WORKERS = ("worker", "forkserver")
 #: Words of a path that tell a store of transitions, as far as its own fields.
 _STORES = (
     ("replay", re.compile(r"(?:^|\.)(?:\w*replay\w*|rb)(?=[.\[]|$)", re.I)),
@@ -67,3 +69,8 @@ def _of_network(path: str) -> str:
     if path.endswith(".grad"):
         return "learner.gradients"
     return "learner.targets" if _TARGET.search(path) else "learner.parameters"
+
+
+def process_of(role: str) -> str:
+    """Return the process of a plan that a process with a role is: main, workers, or other."""
+    return "main" if role == "main" else "workers" if role in _WORKERS else OTHER

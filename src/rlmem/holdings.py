@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from rlmem.components import OTHER, component_of
+from rlmem.components import OTHER, component_of, process_of
 from rlmem.ledger import PHASES, Entry, Ledger, merge
 from rlmem.memory_classes import ARENAS, FILES, HEAP, LIBRARY_CODE, LIBRARY_DATA, PYMALLOC, SHARED, UNKNOWN
 from rlmem.quantity import Quantity
@@ -19,8 +19,6 @@ PAGE_METHODS = ("pagemap-scan", "pagemap", "smaps", "status")
 _OF_FILES = (LIBRARY_CODE, LIBRARY_DATA, FILES, SHARED)
 #: Classes that objects of the program lie in, where no owner is known.
 _OF_OBJECTS = (HEAP, ARENAS, PYMALLOC)
-#: Roles of processes that plans call workers.
-_WORKERS = ("worker", "forkserver")
 #: Owners that a plan does not have are a line each from this share of the whole on.
 _OWN_LINE = 0.005
 
@@ -234,7 +232,7 @@ class TreeExplanation:
 
 
 def _entries(process: Explanation, phase: str) -> Iterator[Entry]:
-    name = "main" if process.role == "main" else "workers" if process.role in _WORKERS else OTHER
+    name = process_of(process.role)
 
     def entry(component: str, amount: Quantity, device: str = "ram", residency: str = "resident") -> Entry:
         own = component if name == "main" or component == UNKNOWN else name

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rlmem.ledger import Peak
+from rlmem.components import process_of
+from rlmem.ledger import PHASES, Entry, Ledger, Peak
+from rlmem.memory_classes import UNKNOWN
+from rlmem.quantity import Quantity
 
 #: How a measured process can end; every one of them is a row of the table.
 STATUSES = ("ok", "failed", "oom", "timeout", "killed", "interrupted")
@@ -17,6 +20,8 @@ else:
     Status = Literal[STATUSES]
 
 Values = Mapping[str, int | str]
+#: Components of a plan that only the allocator and the driver can tell.
+CACHE, CONTEXT = "runtime.allocator-cache", "runtime.cuda-context"
 
 
 def axes_text(values: Values) -> str:
@@ -102,6 +107,87 @@ class Point:
         if not self.is_ok or not self.peak_bytes or self.predicted is None:
             return None
         return self.predicted.expected / self.peak_bytes - 1
+
+    def ledger(self) -> Ledger:
+        """Return what was measured as a ledger; its largest phase needs ``peak_bytes``.
+
+        Components were measured by name where they were largest. What of a phase's peak has no name is ``unexplained``;
+        arrays that are larger together than the peak have pages that nothing has touched, which are ``reserved``. Children
+        are a line each, as in a plan. An unknown size has no line.
+        """
+        peaks = {phase: nbytes for phase, nbytes in self.phases.items() if phase in PHASES}
+        top = self._peak_phase
+        if self.peak_bytes is not None:
+            # Phases are read in the process and the peak from beside it: a phase may be the larger by some pages.
+            peaks = {phase: min(nbytes, self.peak_bytes) for phase, nbytes in peaks.items()} | {top: self.peak_bytes}
+        entries: list[Entry] = []
+        for phase, nbytes in peaks.items():
+            entries += self._components(phase, nbytes) if phase == top else [_measured(UNKNOWN, phase, nbytes)]
+        return Ledger((*entries, *self._vram(top)))
+
+    @property
+    def _peak_phase(self) -> str:
+        """The phase of the peak: of a process that was ended, the one after those that it had finished."""
+        seen = [phase for phase in PHASES if phase in self.phases]
+        if not seen:
+            return "update"  # what every point is measured for
+        largest = max(reversed(seen), key=lambda phase: self.phases[phase])
+        is_later = self.peak_bytes is not None and self.peak_bytes > self.phases[largest]
+        if self.is_ok or not is_later or seen[-1] == PHASES[-1]:
+            return largest
+        return PHASES[PHASES.index(seen[-1]) + 1]
+
+    def _components(self, phase: str, peak_bytes: int) -> Iterator[Entry]:
+        left = peak_bytes
+        for (name, role), nbytes in self._sizes().items():
+            resident = min(nbytes, left)
+            left -= resident
+            if resident:
+                yield _measured(name, phase, resident, role)
+            if nbytes > resident:
+                yield _measured(name, phase, nbytes - resident, role, residency="reserved")
+        if left:
+            yield _measured(UNKNOWN, phase, left)
+
+    def _sizes(self) -> dict[tuple[str, str], int]:
+        """Bytes by component and process, the smallest first; those of RLlib are a process each."""
+        sizes: dict[tuple[str, str], int] = {}
+        for name, nbytes in self.components.items():
+            sizes[name, name.partition("process.")[2] or "main"] = nbytes
+        for process in self.processes if all(role == "main" for _, role in sizes) else ():
+            name = process_of(process.role)
+            if name != "main" and process.bytes_at_peak is not None:
+                sizes[name, name] = sizes.get((name, name), 0) + process.bytes_at_peak
+        return dict(sorted(sizes.items(), key=lambda item: item[1]))
+
+    def _vram(self, phase: str) -> Iterator[Entry]:
+        """What torch allocated, what it keeps beside that, and what the process has without torch's."""
+        rows = ((UNKNOWN, "allocated", ""), (CACHE, "reserved", "allocated"), (CONTEXT, "process", "reserved"))
+        for component, name, without in rows:
+            if name in self.vram and (not without or without in self.vram):
+                nbytes = self.vram[name] - self.vram.get(without, 0)
+                if nbytes > 0:
+                    yield _measured(component, phase, nbytes, device="vram")
+
+
+def _measured(
+    component: str,
+    phase: str,
+    nbytes: int,
+    process: str = "main",
+    *,
+    device: str = "ram",
+    residency: str = "resident",
+) -> Entry:
+    return Entry(
+        component=component,
+        device=device,
+        process=process,
+        phase=phase,
+        amount=Quantity.of(nbytes, component, "measured in a fresh process"),
+        basis="measured",
+        residency=residency,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

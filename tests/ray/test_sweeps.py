@@ -47,7 +47,7 @@ def on(cluster: Any) -> tuple[str, ...]:
 def kept(data: Path) -> dict[Any, Any]:
     """The points in the store, by size."""
     with open_store(data / FILE_NAME) as store:
-        return {row.point.values["size"]: row.point for run_ in store.runs() for row in store.points(run_.id)}
+        return {row.values["size"]: row for run_ in store.runs() for row in store.points(run_.id)}
 
 
 def rows(out: str) -> dict[int, dict[str, Any]]:

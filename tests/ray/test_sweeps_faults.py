@@ -175,7 +175,7 @@ def test_a_lost_head_keeps_what_is_finished(own_cluster: Callable[..., Any], gat
     until(lambda: is_gone(held), "the end of the point")
     with open_store(tmp_path / FILE_NAME) as store:
         (run_,) = store.runs()
-        assert [row.point.values["size"] for row in store.points(run_.id)] == [32]
+        assert [row.values["size"] for row in store.points(run_.id)] == [32]
     gate.release()
     code, _, err = ended(command(*sweep(gate, [32, 48]), data=tmp_path))  # on this machine: the points are the same
     assert (code, "1 of 2 points are known" in err) == (0, True)
