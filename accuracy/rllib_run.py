@@ -67,7 +67,7 @@ def predict(name: str, rows: str) -> dict[str, tuple[int, int, int]]:
     """Low, expected and high of each role's largest phase, and of the whole; a buffer as full as it got."""
     sets = (f"buffer_size={rows}",) if rows else ()
     spec, _ = describe_config(parse_target(f"rllib:{CONFIGS}:{name}", sets=sets, python=sys.executable))
-    plan = Planner(make_budget(ram="24GB")).plan(spec, findings=False)
+    plan = Planner(make_budget(ram="24GB")).plan(spec)
     found = by_role(plan.spec, plan.ledger)
     top = plan.top("ram")
     assert top is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import statistics
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +14,8 @@ import httpx
 from browser_bench.common import IDLE, PATIENCE_MS, Amount, Load, Server, goal, middle, settled, spent
 from rlmem.budget import make_budget
 from rlmem.measure.calibration import read_calibration
-from rlmem.planner import Planner
+from rlmem.plan import Plan
+from rlmem.planner import ClosedForm, Planner
 from rlmem.sources import load
 
 if TYPE_CHECKING:
@@ -228,9 +229,13 @@ def server_part(turning: Turning, server: Server, inputs: int) -> dict[str, list
                 raise SystemExit(f"{turning.preset} with {sets}: {answer.text[:200]}")
             taken["bytes"].append(len(answer.content))
             spec = load(turning.preset, [f"{path}={value}" for path, value in sets.items()])
-            for key, findings in (("closed", False), ("plan", True)):
+            makers: dict[str, Callable[[], Plan]] = {
+                "closed": lambda spec=spec: ClosedForm(planner.constants).plan(spec, planner.budget),
+                "plan": lambda spec=spec: planner.plan(spec),
+            }
+            for key, make in makers.items():
                 begin, cpu = time.perf_counter(), time.thread_time()
-                plan = planner.plan(spec, findings=findings)
+                plan = make()
                 taken[key].append(1e3 * (time.perf_counter() - begin))
             taken["plan_cpu"].append(1e3 * (time.thread_time() - cpu))
             taken["over"].append(plan.verdict == "does-not-fit")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rlmem.core.subject import CHANGED
 from rlmem.errors import SpecError
 from rlmem.fields import find_field
 from rlmem.plan import Plan
@@ -24,6 +25,18 @@ class Capacity:
     unlimited: bool = False
 
 
+def over(plan: Plan, *, expected: bool = False, device: str | None = None) -> int:
+    """Bytes above the tightest limit, in any phase; zero or less is room. Without limits everything fits."""
+    return max(
+        (
+            (peak.expected_bytes if expected else peak.high_bytes) - peak.limit_bytes
+            for peak in plan.peaks
+            if peak.limit_bytes is not None and device in (None, peak.device)
+        ),
+        default=-1,
+    )
+
+
 def largest(
     spec: RunSpec, path: str, replan: Callable[[RunSpec], Plan], *, expected: bool = False, device: str | None = None
 ) -> Capacity:
@@ -36,30 +49,22 @@ def largest(
     smallest = max(find_field(path).minimum, 1)
 
     def at(value: int) -> Plan:
-        return replan(spec.having({path: value}, "capacity search"))
+        return replan(spec.having({path: value}, CHANGED))
 
-    def over(plan: Plan) -> int:
-        """Bytes above the tightest limit; negative is room."""
-        return max(
-            (
-                (p.expected_bytes if expected else p.high_bytes) - p.limit_bytes
-                for p in plan.peaks
-                if p.limit_bytes is not None and device in (None, p.device)
-            ),
-            default=-1,
-        )
+    def excess_of(plan: Plan) -> int:
+        return over(plan, expected=expected, device=device)
 
     now = replan(spec)
     value = int(now.spec.get(path, smallest))
     if all(peak.limit_bytes is None for peak in now.peaks):
         return Capacity(value=None, plan=now, unlimited=True)
-    if over(now) <= 0:
+    if excess_of(now) <= 0:
         low, low_plan, high, excess = value, now, 0, 0
     else:
-        found = _below(value, smallest, at, over)
+        found = _below(value, smallest, at, excess_of)
         if found is None:
             return Capacity(value=None, plan=now)
-        (low, low_plan), high, excess = found, value, over(now)
+        (low, low_plan), high, excess = found, value, excess_of(now)
     growth = 0
     most = max(useful(now, path) or ABSURD_COUNT, value)
     while not high:
@@ -67,25 +72,25 @@ def largest(
             endless = most >= ABSURD_COUNT
             return Capacity(value=None if endless else low, plan=low_plan, unlimited=endless)
         # Extend the line through the last two plans a little past the limit; at least double.
-        guess = low + -over(low_plan) * 11 // (10 * growth) if growth else 0
+        guess = low + -excess_of(low_plan) * 11 // (10 * growth) if growth else 0
         further = min(max(2 * low, guess), most)
         plan = at(further)
-        if over(plan) > 0:
-            high, excess = further, over(plan)
+        if excess_of(plan) > 0:
+            high, excess = further, excess_of(plan)
         else:
-            growth = max((over(plan) - over(low_plan)) // max(further - low, 1), 0)
+            growth = max((excess_of(plan) - excess_of(low_plan)) // max(further - low, 1), 0)
             low, low_plan = further, plan
     for step in range(80):
         if high - low <= 1:
             break
-        room = -over(low_plan)
+        room = -excess_of(low_plan)
         guess = low + (high - low) * room // max(room + excess, 1) if step < _INTERPOLATIONS else (low + high) // 2
         guess = min(max(guess, low + 1), high - 1)
         plan = at(guess)
-        if over(plan) <= 0:
+        if excess_of(plan) <= 0:
             low, low_plan = guess, plan
         else:
-            high, excess = guess, over(plan)
+            high, excess = guess, excess_of(plan)
     return Capacity(value=low, plan=low_plan)
 
 

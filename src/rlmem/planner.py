@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from threading import Lock
 
+from rlmem.core.subject import Subject
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan, judge
-from rlmem.rules import find
-from rlmem.rules.base import Context
+from rlmem.rules import with_findings
 from rlmem.spec import RunSpec
 
 #: Predictions that are kept, the oldest go first. A ledger takes about 100 kB; `rlmem fit` asks for some 300 different runs.
@@ -24,17 +23,26 @@ class ClosedForm:
         self.constants = constants or Constants()
         #: How many runs were predicted: another limit adds none.
         self.predictions = 0
-        self._kept: dict[str, tuple[RunSpec, Ledger]] = {}
+        self._kept: dict[tuple[str, str], tuple[RunSpec, Ledger]] = {}
         self._lock = Lock()
+
+    def subject(self, asked: RunSpec, budget: Budget) -> Subject:
+        """Return a described run, planned against a budget."""
+        return Subject(asked=asked, plan=self.plan(asked, budget), source=self)
 
     def plan(self, asked: RunSpec, budget: Budget) -> Plan:
         """The plan of a run against a budget, without findings."""
         spec, ledger = self.predict(asked)
         return judge(ledger, budget, spec=spec, notes=find_adapter(spec).notes(spec))
 
+    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
+        """Return the plan of a run against another budget."""
+        return self.plan(asked, budget)
+
     def predict(self, asked: RunSpec) -> tuple[RunSpec, Ledger]:
         """The run with its framework's defaults, and its ledger."""
-        key = repr((sorted(asked.values.items()), sorted(asked.origins.items())))
+        # A formula names where its values come from, so that the same values from elsewhere are another ledger.
+        key = asked.key, repr(sorted(asked.origins.items()))
         kept = self._kept.get(key)
         if kept is None:
             spec = resolve(asked)
@@ -53,12 +61,7 @@ class Planner:
     def __init__(self, budget: Budget, constants: Constants | None = None) -> None:
         self.budget, self.constants = budget, constants or Constants()
 
-    def plan(self, spec: RunSpec, *, findings: bool = True) -> Plan:
-        """The plan of a run; ``findings=False`` when only sizes are wanted."""
-        form = ClosedForm(self.constants)
-        plan = form.plan(spec, self.budget)
-        if not findings:
-            return plan
+    def plan(self, spec: RunSpec) -> Plan:
+        """The plan of a run, with findings."""
         # Rules change what was *asked for*, so that defaults which follow from it follow again.
-        context = Context(plan=plan, asked=spec, replan=lambda other: form.plan(other, self.budget))
-        return replace(plan, findings=find(context))
+        return with_findings(ClosedForm(self.constants).subject(spec, self.budget)).plan

@@ -28,6 +28,11 @@ class RunSpec:
         """Paths with a value, in table order."""
         return (row.path for row in FIELDS if row.path in self.values)
 
+    @property
+    def key(self) -> str:
+        """What runs of the same size share: their values, wherever those come from."""
+        return repr(sorted(self.values.items()))
+
     def get(self, path: str, default: Any = None) -> Any:
         """The value of a knob, or ``default``."""
         find_field(path)

@@ -24,8 +24,9 @@ from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.fields import FIELDS, find_field
 from rlmem.measure.calibration import read_calibration
+from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
 from rlmem.spec import RunSpec
@@ -91,7 +92,7 @@ class Predictor:
         if self.fields and self._base is None:
             raise UsageError("fields= goes with a preset, a run file or a RunSpec; a function names the fields itself")
         self._plan = plan
-        self._planner: Planner | None = None
+        self._constants: Constants | None = None
 
     def _described(self, target: Target) -> RunSpec:
         """A configuration of RLlib; it has other names, and all of its settings are in every trial's configuration."""
@@ -125,9 +126,9 @@ class Predictor:
             raise UsageError(f"the plan answered a {type(answer).__name__}; give a RunSpec, a Plan, fields or bytes")
         if self._base is not None:
             answer = answer.having(self._changes(config), "the trial's configuration")
-        if self._planner is None:
-            self._planner = Planner(Budget(name="trial"), read_calibration())
-        return _of(self._planner.plan(answer, findings=False))
+        if self._constants is None:
+            self._constants = read_calibration()
+        return _of(ClosedForm(self._constants).plan(answer, Budget(name="trial")))
 
     def _changes(self, config: Any) -> dict[str, Any]:
         if not isinstance(config, Mapping):
@@ -148,14 +149,14 @@ class Predictor:
         return changes
 
     def __getstate__(self) -> dict[str, Any]:
-        """Plain data: a planner is made anew where it is needed, and a spec's own mappings do not travel."""
+        """Plain data: constants are read anew where they are needed, and a spec's own mappings do not travel."""
         base = None if self._base is None else (dict(self._base.values), dict(self._base.origins))
         return {
             "fields": self.fields,
             "_names": dict(self._names),
             "_base": base,
             "_plan": None if base else self._plan,
-            "_planner": None,
+            "_constants": None,
         }
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from rlmem.budget import make_budget
-from rlmem.planner import Planner
 from rlmem.runner.child import run_child
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
@@ -60,7 +59,7 @@ def test_forked_workers_inherit_patches_that_do_nothing_there(tmp_path: Path, wo
     # Steps of the vector, counted once, and not those of each worker.
     assert run.facts["loop"]["env_steps"] == 16 * run.facts["loop"]["cycles"] + 1
     assert len(run.facts["phases"]["update"]["others"]) == workers
-    assert plan_dry_run(Planner(make_budget(ram="4GB")), run).spec.get("n_envs") == workers
+    assert plan_dry_run(run, make_budget(ram="4GB")).plan.spec.get("n_envs") == workers
     assert not (tmp_path / "steps.txt").exists(), "what forks write is put back"
 
 
@@ -93,7 +92,7 @@ def test_an_environment_of_no_library_is_seen(tmp_path: Path) -> None:
     assert run.facts["steps"] == 40_000_000
     (store,) = run.facts["arrays"]
     assert store["written"] > 0.9 * store["nbytes"]
-    top = plan_dry_run(Planner(make_budget(ram="4GB")), run).top("ram")
+    top = plan_dry_run(run, make_budget(ram="4GB")).plan.top("ram")
     assert top is not None
     assert top.expected_bytes > 1.2e9
     assert top.low_bytes < top.expected_bytes < top.high_bytes
@@ -102,7 +101,7 @@ def test_an_environment_of_no_library_is_seen(tmp_path: Path) -> None:
 @pytest.mark.parametrize("ends", ["", pytest.param("raise SystemExit(0)", marks=pytest.mark.long)])
 def test_a_script_that_ends_by_itself_is_planned_as_measured(tmp_path: Path, ends: str) -> None:
     run = try_out(tmp_path, PLAIN.replace("STEPS", "20_000").replace("ENDS", ends))
-    plan = plan_dry_run(Planner(make_budget(ram="4GB")), run)
+    plan = plan_dry_run(run, make_budget(ram="4GB")).plan
     assert re.match(r"train.py ran to its end in \d+ s \((19,999|20,000) environment steps\)", plan.notes[0])
     path = tmp_path / "truth.py"
     path.write_text(PLAIN.replace("STEPS", "20_000").replace("ENDS", ""), encoding="utf-8")
@@ -119,7 +118,7 @@ def test_what_failed_after_updates_is_planned_and_says_where_it_failed(tmp_path:
     run = try_out(
         tmp_path, FORKED.replace("WORKERS", "1").replace("range(1000)", "range(5)") + "    raise ValueError('x')\n"
     )
-    plan = plan_dry_run(Planner(make_budget(ram="4GB")), run)
+    plan = plan_dry_run(run, make_budget(ram="4GB")).plan
     assert re.match(r"it stopped at .*train.py:23 .*ValueError: x, after \d+ s \(.* full updates, ", plan.notes[0])
 
 
@@ -151,7 +150,7 @@ def test_a_learner_in_a_child_process_is_planned_with_the_whole_tree(tmp_path: P
     run = try_out(tmp_path, script, time_s=15.0)
     assert run.stop is None
     assert sum(run.facts["learners"].values()) >= 1
-    plan = plan_dry_run(Planner(make_budget(ram="4GB")), run)
+    plan = plan_dry_run(run, make_budget(ram="4GB")).plan
     assert "in 1 child process): the peak shown is that of all its processes" in plan.notes[0]
     top = plan.top("ram")
     assert top is not None

@@ -190,7 +190,7 @@ class TestSwarm:
 
     def test_16_gb_hold_1100_to_1200_agents(self) -> None:
         planner = Planner(sized_budget("16GB", "ram"), Constants())
-        found = largest(load("drone-swarm"), "agents", lambda s: planner.plan(s, findings=False), expected=True)
+        found = largest(load("drone-swarm"), "agents", planner.plan, expected=True)
         assert found.value is not None
         assert 1_100 <= found.value <= 1_200
 

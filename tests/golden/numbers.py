@@ -29,7 +29,7 @@ from rlmem.budget import make_budget
 from rlmem.errors import RlmemError
 from rlmem.frameworks.rllib.shares import by_role
 from rlmem.plan import Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.sources import load
 from rlmem.sources.config import parse_run
 from rlmem.spec import RunSpec
@@ -49,7 +49,7 @@ def described(name: str) -> Mapping[str, RunSpec]:
 
 def closed_form(spec: RunSpec) -> Plan:
     """The plan of a run on a machine that is always large enough."""
-    return Planner(make_budget(ram="1TB")).plan(spec, findings=False)
+    return ClosedForm().plan(spec, make_budget(ram="1TB"))
 
 
 def top_of_ram(plan: Plan) -> Sizes:

@@ -65,7 +65,7 @@ def rllib(**values: Any) -> RunSpec:
 
 
 def planned(spec: RunSpec) -> Plan:
-    return Planner(Budget(name="none")).plan(spec, findings=False)
+    return Planner(Budget(name="none")).plan(spec)
 
 
 def test_a_placement_group_with_the_bundles_of_a_plan_starts(nodes: Any) -> None:

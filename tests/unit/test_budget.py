@@ -70,7 +70,7 @@ def test_what_is_free_now_is_a_warning_beside_the_verdict(tmp_path: Path) -> Non
 
     def planned(free_gib: int) -> Plan:
         root = machine(tmp_path, available_kib=free_gib << 20, total_kib=64 << 20)
-        return Planner(make_budget(vram="64GB", root=root)).plan(spec, findings=False)
+        return Planner(make_budget(vram="64GB", root=root)).plan(spec)
 
     ample, scarce = planned(60), planned(1)
     assert ample.verdict == scarce.verdict == "fits"
@@ -78,7 +78,7 @@ def test_what_is_free_now_is_a_warning_beside_the_verdict(tmp_path: Path) -> Non
     (said,) = scarce.warnings
     assert said.startswith("RAM free now: 1.00 GiB, ")
     assert (said, "warn") in verdict_lines(plan_document(scarce))
-    given = Planner(make_budget(ram="64GB", vram="64GB", root=tmp_path)).plan(spec, findings=False)
+    given = Planner(make_budget(ram="64GB", vram="64GB", root=tmp_path)).plan(spec)
     assert given.warnings == ()
 
 
@@ -98,8 +98,8 @@ def test_a_wrong_flag_is_named(flags: dict[str, str], problem: str) -> None:
 
 def test_one_pool_holds_both_devices() -> None:
     spec = read_preset("pyboy-ppo")
-    apart = Planner(make_budget(ram="64GB", vram="16GB")).plan(spec, findings=False)
-    together = Planner(make_budget(machine="macbook-m1-16gb")).plan(spec, findings=False)
+    apart = Planner(make_budget(ram="64GB", vram="16GB")).plan(spec)
+    together = Planner(make_budget(machine="macbook-m1-16gb")).plan(spec)
     assert together.ledger.devices == ("ram",)
     for phase in apart.ledger.phases:
         assert together.ledger.only(phase=phase).nbytes == apart.ledger.only(phase=phase).nbytes

@@ -106,15 +106,15 @@ def test_no_buffer_is_larger_than_the_run_and_no_workers_are_more_than_the_cores
         return Planner(Budget(name="test", ram_bytes=1000 * GIB, cores=cores), Constants())
 
     spec = RunSpec().having({**DQN, "buffer_size": 1000, "total_timesteps": 50_000}, "test")
-    found = largest(spec, "buffer_size", lambda other: planner(8).plan(other, findings=False))
+    found = largest(spec, "buffer_size", lambda other: planner(8).plan(other))
     assert (found.value, found.unlimited) == (50_000, False)
     ppo = {**DQN, "algorithm": "ppo", "buffer_size": None, "vec_env": "subproc"}
     many = RunSpec().having({**ppo, "n_envs": 1}, "test")
-    assert largest(many, "n_envs", lambda other: planner(2).plan(other, findings=False)).value == 2
+    assert largest(many, "n_envs", lambda other: planner(2).plan(other)).value == 2
     more = many.having({"n_envs": 6}, "test")  # somebody has chosen that
-    assert largest(more, "n_envs", lambda other: planner(2).plan(other, findings=False)).value == 6
+    assert largest(more, "n_envs", lambda other: planner(2).plan(other)).value == 6
     in_process = many.having({"vec_env": "dummy"}, "test")
-    found = largest(in_process, "n_envs", lambda other: planner(2).plan(other, findings=False))
+    found = largest(in_process, "n_envs", lambda other: planner(2).plan(other))
     assert (found.value or 0) > 6
 
 

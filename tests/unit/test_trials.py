@@ -20,7 +20,7 @@ RUN = "pidog-sac-vector"
 
 def planned(**changes: Any) -> int:
     spec = load(RUN).having(changes, "test")
-    peak = Planner(Budget(name="test")).plan(spec, findings=False).top("ram")
+    peak = Planner(Budget(name="test")).plan(spec).top("ram")
     assert peak is not None
     return peak.expected_bytes
 
@@ -62,7 +62,7 @@ def test_a_function_may_answer_in_bytes(answer: Any) -> None:
 
 def test_a_function_may_answer_with_a_spec_a_plan_or_fields() -> None:
     spec = load(RUN)
-    plan = Planner(Budget(name="test")).plan(spec, findings=False)
+    plan = Planner(Budget(name="test")).plan(spec)
     answers: list[Any] = [spec, plan, spec.to_dict()]
     found = [Predictor(lambda config, answer=answer: answer)({}) for answer in answers]
     assert {each.expected_bytes for each in found} == {planned()}

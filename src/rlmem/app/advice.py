@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from rlmem.agent.protocol import DescribeAnswer, DescribedFacts
 from rlmem.components import STANDING
+from rlmem.core.subject import Subject
 from rlmem.errors import RlmemError
 from rlmem.findings import Advice, Finding
 from rlmem.holdings import Explanation
@@ -13,9 +14,9 @@ from rlmem.measure import attach
 from rlmem.measure.explain import explain_process
 from rlmem.measure.limits import Limit, read_limits, tightest
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
+from rlmem.rules import find
 from rlmem.runner.guarding import Load
-from rlmem.spec import RunSpec
 from rlmem.trace.describe import from_facts
 from rlmem.units import format_size
 
@@ -46,15 +47,12 @@ def advise_on(process: Explanation, facts: DescribedFacts, budget: Budget) -> tu
     if not facts.get("model"):
         return ()
     spec = from_facts(facts["model"]["algorithm"], facts)
-    planner = Planner(budget)
     try:
-        plan = planner.plan(spec)
+        subject = ClosedForm().subject(spec, budget)
+        findings = find(subject)
     except RlmemError:
         return ()
-    return tuple(
-        Advice(finding=finding, returns_bytes=_returned(process, planner, spec, plan, finding))
-        for finding in plan.findings
-    )
+    return tuple(Advice(finding=finding, returns_bytes=_returned(process, subject, finding)) for finding in findings)
 
 
 def advice_lines(pid: int, limit: Load | None) -> tuple[str, ...]:
@@ -78,17 +76,17 @@ def process_budget(process: Explanation, limits: Iterable[Limit]) -> Budget:
     )
 
 
-def _returned(process: Explanation, planner: Planner, spec: RunSpec, plan: Plan, finding: Finding) -> int | None:
+def _returned(process: Explanation, subject: Subject, finding: Finding) -> int | None:
     """The share a remedy takes off each standing component, of what the process holds of it now."""
     if not finding.changes or not finding.saves_bytes:
         return None
     try:
-        after = planner.plan(spec.having(dict(finding.changes), "remedy"), findings=False)
+        after = subject.changed(dict(finding.changes))
     except RlmemError:
         return None
     returned = 0
     for group, word in STANDING.items():
-        before_bytes, after_bytes = (_component(judged, group) for judged in (plan, after))
+        before_bytes, after_bytes = (_component(judged, group) for judged in (subject.plan, after))
         if before_bytes and after_bytes < before_bytes:
             held_bytes = sum(holding.resident_bytes for holding in process.holdings if word in holding.path)
             returned += round(held_bytes * (1 - after_bytes / before_bytes))

@@ -29,7 +29,7 @@ from rlmem.errors import SpecError, UsageError
 from rlmem.fields import find_field
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.points import Point, PointOptions
 from rlmem.remedies.base import KINDS, Fit, Wishes
 from rlmem.remedies.machine import would_do
@@ -139,18 +139,16 @@ def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
     python = request.target.python
     if python is not None:
         python, _ = find_python(None, Path.cwd(), python, os.environ)
-    planner = Planner(request.budget, read_calibration(python))
-    asked = read_description(request.target)
-    found = Search(lambda spec: planner.plan(spec, findings=False), wishes).fit(
-        asked, planner.plan(asked, findings=False)
-    )
+    form = ClosedForm(read_calibration(python))
+    found = Search(form.subject(read_description(request.target), request.budget), wishes).fit()
     return Fitted(fit=found, written=run_file(found.end))
 
 
 def _job(request: FitRequest, working: Working) -> Job:
     runnable, changes, device = prepare_run(request.target)
     return Job(
-        planner=Planner(request.budget, read_calibration(runnable.python)),
+        budget=request.budget,
+        form=ClosedForm(read_calibration(runnable.python)),
         target=runnable,
         changes=changes,
         device=device or ("cuda" if request.budget.vram_bytes else None),

@@ -21,7 +21,7 @@ from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError, did_y
 from rlmem.frameworks import find_adapter
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.runner.child import run_child
 from rlmem.sources.overrides import parse_set
 from rlmem.spec import RunSpec
@@ -183,8 +183,9 @@ def largest_buffer(spec: RunSpec, ram: str | None, *, margin: float = MARGIN, py
     if budget.ram_bytes is None:
         raise AnalysisError("how much memory there is cannot be read here; say it, such as ram='16GB'")
     limit = round(budget.ram_bytes * (1 - margin))
-    planner = Planner(replace(budget, ram_bytes=limit, vram_bytes=None, unified=False), read_calibration(python))
-    found = largest(spec, "buffer_size", lambda other: planner.plan(other, findings=False))
+    limits = replace(budget, ram_bytes=limit, vram_bytes=None, unified=False)
+    subject = ClosedForm(read_calibration(python)).subject(spec, limits)
+    found = largest(spec, "buffer_size", subject.plan_of)
     n_envs = found.plan.spec.count("n_envs") if found.plan else 1
     size = (found.value or 0) // n_envs * n_envs
     if found.plan is None or size < 1:

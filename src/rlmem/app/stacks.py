@@ -2,34 +2,30 @@
 
 from __future__ import annotations
 
+from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.stacks import OwnRunPart, StackPart, StacksDocument
 from rlmem.frameworks.stacks import STACKS, materialised
 from rlmem.ledger import matches
 from rlmem.plan import Plan
-from rlmem.planner import Planner
-from rlmem.spec import RunSpec
 
 #: What a rollout keeps of observations, in the words of the adapters.
 _OBSERVED = ("rollout.observations", "rollout.stacked", "rollout.flatten-copy", "rollout.stream", "rollout.extra")
 
 
-def compare_stacks(spec: RunSpec, planner: Planner) -> StacksDocument:
+def compare_stacks(subject: Subject) -> StacksDocument:
     """Return one row for each stack, and this run as it is described and, for a window, with its stream kept once.
 
     Args:
-        spec: a described run.
-        planner: what plans it.
+        subject: a described run, planned.
 
     Raises:
         UsageError: the run keeps no rollout.
     """
-    whole = materialised(spec)
-    own = planner.plan(spec, findings=False)
+    whole, own = materialised(subject.asked), subject.plan
     runs = [("as described", own)]
     if own.spec.window is not None and own.spec.get("storage") != "stream":
-        changed = spec.having({"storage": "stream"}, "stacks")
-        runs.append(("storage=stream", planner.plan(changed, findings=False)))
+        runs.append(("storage=stream", subject.changed({"storage": "stream"})))
     return StacksDocument(
         target=own.spec.name,
         observations_bytes=whole.value,

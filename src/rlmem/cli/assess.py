@@ -18,7 +18,6 @@ from rlmem.cli.common import (
     output_options,
     set_option,
 )
-from rlmem.cli.subjects import asked_run, changeable
 from rlmem.errors import UsageError
 
 
@@ -66,16 +65,17 @@ def command(
         if args or any((ram, vram, machine, python, sets)):
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
+    from rlmem.app.subjects import changeable, open_subject, with_findings
     from rlmem.budget import make_budget
-    from rlmem.planner import Planner
     from rlmem.report.assess import assessment_document, assessment_view
     from rlmem.report.full import report_document
+    from rlmem.report.progress import working
     from rlmem.report.render import render_view
 
     wanted = chosen_format(format_, output, as_json=as_json)
     budget = make_budget(ram=ram, vram=vram, machine=machine)
-    asked = asked_run(run_target, gpu=bool(budget.vram_bytes))
-    subject = changeable(asked.plan_with(Planner(budget, asked.constants)), target)
+    subject = open_subject(run_target, budget, working=working, gpu=bool(budget.vram_bytes))
+    subject = with_findings(changeable(subject, run_target))
     document = assessment_document(subject)
     if html:
         command = ["rlmem", *sys.argv[1:]]

@@ -15,7 +15,6 @@ import click
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import on_options, say
-from rlmem.cli.subjects import asked_spec
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -118,8 +117,10 @@ def command(
     on with the others.
     """
     from rlmem.app.bench import BenchInterruptedError, BenchRequest, bench
+    from rlmem.app.subjects import open_description
     from rlmem.budget import read_size
     from rlmem.report.bench import bench_csv, bench_view
+    from rlmem.report.progress import working
     from rlmem.report.render import render_view
     from rlmem.sources.profiles import load_profiles
     from rlmem.sources.target import parse_target
@@ -129,7 +130,7 @@ def command(
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
     request = BenchRequest(
-        spec=asked_spec(parse_target(target, args, sets=sets, python=python)),
+        spec=open_description(parse_target(target, args, sets=sets, python=python), working),
         name=target,
         timesteps=steps,
         profiles=profiles,

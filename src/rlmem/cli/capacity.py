@@ -15,7 +15,6 @@ from rlmem.cli.common import (
     output_options,
     set_option,
 )
-from rlmem.cli.subjects import asked_run, changeable
 from rlmem.errors import UsageError
 
 
@@ -60,10 +59,11 @@ def command(
 
     Two figures per machine: the largest value whose expected peak fits, and the largest whose upper bound does.
     """
+    from rlmem.app.subjects import changeable, open_subject
     from rlmem.budget import make_budget, sized_budget
     from rlmem.plan import Budget
-    from rlmem.planner import Planner
     from rlmem.report.capacity import capacity_document, render_capacity
+    from rlmem.report.progress import working
     from rlmem.sources.overrides import parse_vary
     from rlmem.sources.target import parse_target
 
@@ -76,11 +76,11 @@ def command(
         raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
     one = None if names else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = bool(one.vram_bytes) if one else any(sized_budget(name, "ram").vram_bytes for name in names or ())
-    asked = asked_run(parse_target(target, args, sets=sets, python=python), gpu=gpu, findings=False)
-    plain = asked.plan_with(Planner(Budget(name="any machine"), asked.constants))
-    device = "vram" if plain.plan.spec.get("device") == "cuda" else "ram"
+    asked = parse_target(target, args, sets=sets, python=python)
+    subject = open_subject(asked, Budget(name="any machine"), working=working, gpu=gpu)
+    device = "vram" if subject.spec.get("device") == "cuda" else "ram"
     budgets = [one] if one else [sized_budget(name, device) for name in names or ()]
-    subjects = [asked.plan_with(Planner(budget, asked.constants)) for budget in budgets]
-    document = capacity_document([changeable(subject, target) for subject in subjects], path, values)
+    subject = changeable(subject, asked)
+    document = capacity_document([subject.under(budget) for budget in budgets], path, values)
     emit(render_capacity(document, wanted, output), output)
     return 0

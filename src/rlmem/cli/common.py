@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from rlmem.cli import completion
 from rlmem.errors import UsageError
-
-if TYPE_CHECKING:
-    from rlmem.core.target import Target
-    from rlmem.model.constants import Constants
-    from rlmem.planner import Planner
-    from rlmem.spec import RunSpec
 
 F = TypeVar("F", bound=Callable[..., Any])
 FORMATS = ("text", "markdown", "json")
@@ -119,41 +112,6 @@ def check_html(html: Path | None, target: str, *, redact: bool) -> None:
         raise UsageError("--redact is for the HTML report: give --html FILE too")
     if html is not None and not html.resolve().parent.is_dir():
         raise UsageError(f"cannot write {html}: no such folder")
-
-
-def make_planner(ram: str | None, vram: str | None, machine: str | None, python: str | None) -> Planner:
-    """The planner that the budget options ask for."""
-    from rlmem.budget import make_budget
-    from rlmem.planner import Planner
-
-    return Planner(make_budget(ram=ram, vram=vram, machine=machine), constants_for(python))
-
-
-def find_run(target: Target) -> RunSpec:
-    """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
-    from rlmem.sources import read_description
-
-    if target.kind != "rllib":
-        return read_description(target)
-    from rlmem.report.progress import working
-    from rlmem.trace.rllib import describe_config
-
-    with working(f"reading {target.text}"):
-        return describe_config(target)[0]
-
-
-def constants_for(python: str | None) -> Constants:
-    """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
-    from rlmem.measure.calibration import read_calibration
-    from rlmem.trace.target import check_python
-
-    if python is None:
-        return read_calibration()
-    found = shutil.which(python)
-    if found is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    check_python(found)
-    return read_calibration(found)
 
 
 def read_share(text: str, option: str) -> float:

@@ -10,7 +10,6 @@ import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
-from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -92,13 +91,12 @@ def _side(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
 
 
 def _planned(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
+    from rlmem.app.subjects import open_subject
     from rlmem.budget import make_budget
-    from rlmem.planner import Planner
     from rlmem.report.document import plan_document
+    from rlmem.report.progress import working
 
     ram, vram, machine = limits
     budget = make_budget(ram=ram, vram=vram, machine=machine)
-    asked = asked_run(
-        target if target.is_executable else replace(target, args=()), gpu=bool(budget.vram_bytes), findings=False
-    )
-    return plan_document(asked.plan_with(Planner(budget, asked.constants)).plan)
+    asked = target if target.is_executable else replace(target, args=())
+    return plan_document(open_subject(asked, budget, working=working, gpu=bool(budget.vram_bytes)).plan)

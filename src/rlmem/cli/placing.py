@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import F, constants_for, read_share
+from rlmem.cli.common import F, read_share
 from rlmem.errors import RlmemError, UsageError
 from rlmem.plan import EXIT_CODES
 
@@ -17,12 +17,9 @@ if TYPE_CHECKING:
     from rlmem.cluster.packing import Packing
     from rlmem.cluster.room import Terms
     from rlmem.cluster.workload import Workload
+    from rlmem.core.subject import Subject
     from rlmem.findings import Finding
-    from rlmem.model.constants import Constants
     from rlmem.plan import Budget, Plan
-    from rlmem.planner import Planner
-    from rlmem.spec import RunSpec
-    from rlmem.trace.subjects import Subject
 
 #: Findings that compare a peak with one limit.
 DOES_NOT_FIT, TIGHT = "MEM001", "MEM002"
@@ -60,36 +57,25 @@ def has_gpu(groups: tuple[NodeGroup, ...]) -> bool:
     return any(group.vram_bytes is not None for group in groups)
 
 
-def place_plan(
-    plan_with: Callable[[Planner], Subject], groups: tuple[NodeGroup, ...], margin: str, constants: Constants
-) -> tuple[Subject, dict[str, Any]]:
-    """A run planned for nodes, and its placement as a document.
+def place_plan(subject: Subject, groups: tuple[NodeGroup, ...], margin: str) -> tuple[Subject, dict[str, Any]]:
+    """A run that was planned without limits on the nodes, with findings, and its placement as a document.
 
-    The placement comes first, of a plan without limits, and decides. A run in one place is then shown against a node that holds it,
-    or against the one that comes nearest; a run that is spread has no single limit.
+    The placement comes first, and decides. A run in one place is then shown against a node that holds it, or against the one that
+    comes nearest; a run that is spread has no single limit.
     """
-    from rlmem.plan import Budget
-    from rlmem.planner import Planner
+    from rlmem.app.subjects import with_findings
 
-    budget = Budget(name=f"{sum(group.count for group in groups):,} nodes")
-    subject = plan_with(Planner(budget, constants))
     packing, placement = _placed(subject, groups, margin)
-    if subject.plan.spec.get("framework.name") == "rllib":
-        return subject, placement
-    shown = plan_with(Planner(_budget(packing), constants))
+    if subject.spec.get("framework.name") == "rllib":
+        return with_findings(subject), placement
+    shown = with_findings(subject.under(_budget(packing)))
     findings = tuple(_on_nodes(shown.plan, packing.trials))
     return replace(shown, plan=replace(shown.plan, findings=findings)), placement
 
 
-def planner_on(spec: RunSpec, groups: tuple[NodeGroup, ...], margin: str, python: str | None) -> Planner:
-    """A planner for the node that a run in one place is shown against."""
-    from rlmem.plan import Budget
-    from rlmem.planner import Planner
-    from rlmem.trace.subjects import described
-
-    constants = constants_for(python)
-    subject = described(Planner(Budget(name="nodes"), constants), spec, findings=False)
-    return Planner(_budget(_placed(subject, groups, margin)[0]), constants)
+def on_nodes(subject: Subject, groups: tuple[NodeGroup, ...], margin: str) -> Subject:
+    """A run against the node that a run in one place is shown against."""
+    return subject.under(_budget(_placed(subject, groups, margin)[0]))
 
 
 def _budget(packing: Packing) -> Budget:
@@ -168,9 +154,9 @@ def placement_of(
 
     if shard is None:
         return _placed(subject, groups, margin, on_ray=on_ray)[1]
-    if subject.replan is None:
+    if not subject.is_changeable:
         raise UsageError("--shard is for runs that can be planned again: a preset, a run file, or a script rlmem knows")
-    found = shard_over(subject.asked, shard, subject.replan, groups, _terms(margin), on_ray=on_ray)
+    found = shard_over(subject, shard, groups, _terms(margin), on_ray=on_ray)
     return placement_document(found.packing, about=subject.plan.spec.get("about"), sharding=found)
 
 
@@ -202,13 +188,11 @@ def _again(subject: Subject) -> Callable[[int], Workload] | None:
     """The workload of an RLlib run with another number of EnvRunners; what follows from it follows again."""
     from rlmem.cluster.asking import workload_of
 
-    replan = subject.replan
-    if replan is None:
+    if not subject.is_changeable:
         return None
 
     def again(count: int) -> Workload:
-        changed = subject.asked.having({"rllib.num_env_runners": count}, f"{count:,} EnvRunners")
-        return workload_of(replan(changed))
+        return workload_of(subject.changed({"rllib.num_env_runners": count}))
 
     try:
         again(1)

@@ -16,19 +16,17 @@ from rlmem.cli.common import (
     emit_html,
     html_options,
     in_typed_unit,
-    make_planner,
     output_options,
     set_option,
 )
-from rlmem.cli.placing import check_nodes, has_gpu, judged_by_nodes, nodes_options, place_plan, planner_on
-from rlmem.cli.subjects import asked_run
+from rlmem.cli.placing import check_nodes, has_gpu, judged_by_nodes, nodes_options, on_nodes, place_plan
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
+    from rlmem.core.subject import Subject
     from rlmem.core.target import Target
     from rlmem.report.first_screen import Asked
-    from rlmem.trace.subjects import Subject
 
 
 @click.command("plan")
@@ -105,11 +103,13 @@ def command(
     not be taken as far as a plan; 4 when there is a limit and no figure to hold against it (VRAM of a loop of its own); 5
     when it grows for as long as it runs, so that no peak can be said.
     """
+    from rlmem.app.subjects import open_subject, with_findings
     from rlmem.budget import make_budget
-    from rlmem.planner import Planner
+    from rlmem.plan import Budget
     from rlmem.report.document import plan_document
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import plan_view
+    from rlmem.report.progress import working
     from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
@@ -126,12 +126,13 @@ def command(
         return 0
     budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
-    run = asked_run(run_target, timeout, cap, gpu=gpu)
+    anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
+    subject = open_subject(run_target, budget or anywhere, working=working, timeout_s=timeout, cap=cap, gpu=gpu)
     placement = None
     if budget is None:
-        subject, placement = place_plan(run.plan_with, groups, margin, run.constants)
+        subject, placement = place_plan(subject, groups, margin)
     else:
-        subject = run.plan_with(Planner(budget, run.constants))
+        subject = with_findings(subject)
     document = plan_document(subject.plan)
     code = subject.plan.exit_code if placement is None else judged_by_nodes(document, placement)
     if save:
@@ -178,6 +179,10 @@ def _stacks(
     output: Path | None,
 ) -> str:
     from rlmem.app.stacks import compare_stacks
+    from rlmem.app.subjects import constants_for
+    from rlmem.budget import make_budget
+    from rlmem.plan import Budget
+    from rlmem.planner import ClosedForm
     from rlmem.report.render import render_view
     from rlmem.report.stacks import stacks_view
     from rlmem.sources import read_description
@@ -185,8 +190,12 @@ def _stacks(
     if target.is_executable:
         raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
     spec = read_description(target)
-    planner = planner_on(spec, groups, margin, machine_options[3]) if groups else make_planner(*machine_options)
-    return render_view(compare_stacks(spec, planner), stacks_view, wanted, output)
+    ram, vram, machine, python = machine_options
+    budget = Budget(name="nodes") if groups else make_budget(ram=ram, vram=vram, machine=machine)
+    subject = ClosedForm(constants_for(python)).subject(spec, budget)
+    if groups:
+        subject = on_nodes(subject, groups, margin)
+    return render_view(compare_stacks(subject), stacks_view, wanted, output)
 
 
 def _keep(document: dict[str, Any]) -> None:

@@ -16,13 +16,12 @@ from rlmem.cli.common import (
     set_option,
 )
 from rlmem.cli.placing import check_nodes, has_gpu, nodes_options, placement_of
-from rlmem.cli.subjects import asked_run
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
+    from rlmem.core.subject import Subject
     from rlmem.core.target import Target
-    from rlmem.trace.subjects import Subject
 
 
 @click.command("workers")
@@ -129,8 +128,8 @@ def _here(ram: str | None, vram: str | None, machine: str | None) -> tuple[NodeG
 
 def _subject(target: Target, groups: tuple[NodeGroup, ...]) -> Subject:
     """The run, planned without a limit: the nodes are one."""
+    from rlmem.app.subjects import open_subject
     from rlmem.plan import Budget
-    from rlmem.planner import Planner
+    from rlmem.report.progress import working
 
-    asked = asked_run(target, gpu=has_gpu(groups), findings=False)
-    return asked.plan_with(Planner(Budget(name="nodes"), asked.constants))
+    return open_subject(target, Budget(name="nodes"), working=working, gpu=has_gpu(groups))

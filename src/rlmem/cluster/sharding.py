@@ -6,7 +6,7 @@ its own where there are GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from rlmem.cluster.answers import node_holds
@@ -15,10 +15,10 @@ from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import TERMS, Packing, pack
 from rlmem.cluster.room import Terms, largest
 from rlmem.cluster.workload import Need, Workload
+from rlmem.core.subject import Subject
 from rlmem.errors import UsageError
 from rlmem.fields import find_field
 from rlmem.plan import Plan
-from rlmem.spec import RunSpec
 
 #: Learners beyond any training; more is a run that does not get smaller by being divided.
 MOST_SHARDS = 1 << 17
@@ -44,9 +44,8 @@ class Sharding:
 
 
 def shard(
-    spec: RunSpec,
+    subject: Subject,
     path: str,
-    replan: Callable[[RunSpec], Plan],
     groups: Iterable[NodeGroup],
     terms: Terms = TERMS,
     *,
@@ -61,10 +60,10 @@ def shard(
     if find_field(path).kind != "count":
         raise UsageError(f"--shard {path}: only counts can be divided, such as agents or n_envs")
     nodes = tuple(groups)
-    whole = int(replan(spec).spec.need(path))
+    whole = int(subject.spec.need(path))
 
     def at(shards: int) -> Sharding:
-        plan = replan(spec.having({path: -(-whole // shards)}, f"{path} over {shards:,} learners"))
+        plan = subject.changed({path: -(-whole // shards)})
         packing = pack(_workload(plan, shards, on_ray=on_ray), nodes, terms, trials=1)
         return Sharding(path=path, whole=whole, shards=shards, plan=plan, packing=packing)
 

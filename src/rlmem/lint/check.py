@@ -47,7 +47,7 @@ def find(script: Script, planner: Planner) -> Said:
     for run in described:
         if run.place.line in meant:
             continue
-        key = repr(sorted(run.spec.values.items()))
+        key = run.spec.key
         if key not in plans and len(plans) == MOST_PLANS:
             said.unplanned += 1
             continue

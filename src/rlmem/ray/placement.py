@@ -19,7 +19,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import MACHINES
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.ray.connecting import need_ray
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
@@ -162,7 +162,7 @@ def _workload(wanted: Wanted) -> tuple[Workload, int | None]:
         wanted = describe_config(target)[0] if target.kind == "rllib" else read_description(target)
     if not isinstance(wanted, RunSpec):
         raise UsageError(f"a plan, a RunSpec or a target such as 'pidog-sac', please, not {type(wanted).__name__}")
-    return workload_of(Planner(Budget(name="any"), read_calibration()).plan(wanted, findings=False)), None
+    return workload_of(ClosedForm(read_calibration()).plan(wanted, Budget(name="any"))), None
 
 
 def nodes_of(ray: Any, *, ask: bool = True) -> tuple[NodeGroup, ...]:

@@ -22,7 +22,7 @@ from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import dry_run
 from rlmem.trace.plan import plan_dry_run
@@ -140,8 +140,8 @@ def _tried(data: bytes) -> Plan:
             python_source="the experiment's own",
             folder=Path.cwd(),
         )
-        planner = Planner(Budget(name="trial"), read_calibration())
-        return plan_dry_run(planner, dry_run(target, cap_bytes=cap_bytes(None)))
+        run = dry_run(target, cap_bytes=cap_bytes(None))
+        return plan_dry_run(run, Budget(name="trial"), ClosedForm(read_calibration())).plan
 
 
 def _described(data: bytes) -> RunSpec:

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.capacity import over
+from rlmem.core.subject import Subject
 from rlmem.plan import Plan
-from rlmem.rules.base import Context
 from rlmem.spec import RunSpec
 
 #: What a change touches, the mildest first. lossless: the learner sees the same numbers; speed: it sees the same, or all
@@ -16,10 +17,9 @@ KINDS = ("lossless", "speed", "learning")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Question:
-    """What a remedy is asked: the run as it stands, and what has to fit."""
+class Goal:
+    """What has to fit."""
 
-    context: Context
     #: It is enough that the expected peak fits; otherwise the upper bound has to.
     expected: bool = False
     #: The device that has to fit; ``None``: all of them.
@@ -47,7 +47,7 @@ class Remedy:
     title: str
     #: What it costs, in a sentence.
     costs: str
-    find: Callable[[Question], Change | None]
+    find: Callable[[Subject, Goal], Change | None]
     #: How many times as long training takes; ``None`` when nobody knows, and ``basis`` says where the figure is from.
     slowdown: float | None
     basis: str
@@ -76,11 +76,20 @@ class Step:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class State:
-    """A run after some steps: what is asked for now, and its plan."""
+    """A run after some steps."""
 
-    asked: RunSpec
-    plan: Plan
+    subject: Subject
     steps: tuple[Step, ...] = ()
+
+    @property
+    def asked(self) -> RunSpec:
+        """What is asked for now."""
+        return self.subject.asked
+
+    @property
+    def plan(self) -> Plan:
+        """Its plan."""
+        return self.subject.plan
 
     @property
     def slowdown(self) -> float | None:
@@ -118,18 +127,6 @@ class Wishes:
                 return False
             product *= step.remedy.slowdown
         return product <= self.max_slowdown
-
-
-def over(plan: Plan, *, expected: bool = False, device: str | None = None) -> int:
-    """Bytes above the tightest limit, in any phase; zero or less is room. Without limits everything fits."""
-    return max(
-        (
-            (peak.expected_bytes if expected else peak.high_bytes) - peak.limit_bytes
-            for peak in plan.peaks
-            if peak.limit_bytes is not None and device in (None, peak.device)
-        ),
-        default=-1,
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,20 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlmem.capacity import largest
+from rlmem.core.subject import CHANGED, Subject
 from rlmem.errors import SpecError
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.stream import is_stream
-from rlmem.remedies.base import Change, Question
+from rlmem.remedies.base import Change, Goal
 from rlmem.rules import find_rule, once
-from rlmem.rules.base import Context
 from rlmem.rules.knobs import rounded_down
 from rlmem.rules.materialised_history import OWN_LOOPS, WINDOWS
 from rlmem.schedule import schedule
 from rlmem.spaces import DictSpace
 from rlmem.units import MIB, format_count
 
-Finder = Callable[[Question], Change | None]
+Finder = Callable[[Subject, Goal], Change | None]
 #: A knob is not turned below this share of what it was: that would be another run.
 LEAST_SHARE = 1 / 1000
 #: A spill budget is rounded down to this.
@@ -30,19 +30,19 @@ SPILL_STEP = 64 * MIB
 _ONCE = ("materialised-history", "materialised-stack", "duplicate-next-obs")
 
 
-def findings_of(context: Context, name: str) -> tuple[Finding, ...]:
+def findings_of(subject: Subject, name: str) -> tuple[Finding, ...]:
     """What one rule says about a run as it stands."""
     rule, _ = find_rule(name)
-    return tuple(rule.on_plan(rule, context)) if rule.on_plan else ()
+    return tuple(rule.on_plan(rule, subject)) if rule.on_plan else ()
 
 
-def of_rule(name: str, *, location: str | None = None, when: Callable[[Context], bool] | None = None) -> Finder:
+def of_rule(name: str, *, location: str | None = None, when: Callable[[Subject], bool] | None = None) -> Finder:
     """A rule's own remedy: the changes of its first finding that has some."""
 
-    def find(question: Question) -> Change | None:
-        if when is not None and not when(question.context):
+    def find(subject: Subject, goal: Goal) -> Change | None:
+        if when is not None and not when(subject):
             return None
-        for finding in findings_of(question.context, name):
+        for finding in findings_of(subject, name):
             if finding.changes and location in (None, finding.location):
                 return Change(values=dict(finding.changes), how=finding.remedy or finding.title)
         return None
@@ -50,43 +50,41 @@ def of_rule(name: str, *, location: str | None = None, when: Callable[[Context],
     return find
 
 
-def compact_store(question: Question) -> Change | None:
+def compact_store(subject: Subject, goal: Goal) -> Change | None:
     """rlmem's own buffer in place of the framework's, as the rules about stored observations ask for it."""
-    context = question.context
-    swap = once.swap_for(context)
+    swap = once.swap_for(subject)
     if swap is None:
         return None
-    values = _once(context) or dict(once.CHANGES)
-    window = context.spec.window
+    values = _once(subject) or dict(once.CHANGES)
+    window = subject.spec.window
     alone = f"; the window's {window.extra} other values need a key of their own" if window and window.extra else ""
     return Change(values=values, how=f"{swap.sentence}{alone}")
 
 
-def once_by_hand(question: Question) -> Change | None:
+def once_by_hand(subject: Subject, goal: Goal) -> Change | None:
     """The same in a loop of one's own, which has to be changed by hand: nothing else of the run changes with it.
 
     A description may say that its stream takes fewer bits, or how it is encoded, and a stream goes through the network in chunks
     where nothing is said about batches: none of this is a part of this step.
     """
-    context = question.context
-    spec, values = context.spec, _once(context) if once.swap_for(context) is None else None
+    spec, values = subject.spec, _once(subject) if once.swap_for(subject) is None else None
     if not values:
         return None
     if spec.text("framework.name") not in OWN_LOOPS or spec.window is None:
         return Change(values=values, how="store every frame once and put stacks together per minibatch")
     if spec.text("framework.name") == "swarm":
-        if "batch_size" not in context.asked:
+        if "batch_size" not in subject.asked:
             values["batch_size"] = spec.get("batch_size")
-        if context.asked.get("rollout.dtype", spec.window.dtype) != spec.window.dtype:
+        if subject.asked.get("rollout.dtype", spec.window.dtype) != spec.window.dtype:
             values["rollout.dtype"] = spec.window.dtype
-        if context.asked.get("network.encoding", "window") != "window":
+        if subject.asked.get("network.encoding", "window") != "window":
             values["network.encoding"] = "window"
     return Change(values=values, how=WINDOWS.sentence)
 
 
-def half_stream(question: Question) -> Change | None:
+def half_stream(subject: Subject, goal: Goal) -> Change | None:
     """Two bytes a value of a stream that is kept in four."""
-    spec = question.context.spec
+    spec = subject.spec
     window = spec.window
     if (
         window is None
@@ -103,40 +101,34 @@ def half_stream(question: Question) -> Change | None:
     )
 
 
-def _once(context: Context) -> dict[str, object] | None:
-    found = (dict(finding.changes) for name in _ONCE for finding in findings_of(context, name) if finding.changes)
+def _once(subject: Subject) -> dict[str, object] | None:
+    found = (dict(finding.changes) for name in _ONCE for finding in findings_of(subject, name) if finding.changes)
     return next(found, None)
 
 
-def codec(question: Question) -> Change | None:
+def codec(subject: Subject, goal: Goal) -> Change | None:
     """A codec chosen from the data; only where a sample of it was seen, because a saving has to be known."""
-    spec = question.context.spec
-    if not is_compact(spec) or spec.get("codec", "none") != "none" or not question.context.asked.get("coded_bytes"):
+    spec = subject.spec
+    if not is_compact(spec) or spec.get("codec", "none") != "none" or not subject.asked.get("coded_bytes"):
         return None
-    return Change(values={"codec": "auto"}, how=f'{_options(question.context)}={{"codec": "auto"}}')
+    return Change(values={"codec": "auto"}, how=f'{_options(subject)}={{"codec": "auto"}}')
 
 
-def _options(context: Context) -> str:
-    return "replay_buffer_kwargs" if "buffer_size" in context.spec else "rollout_buffer_kwargs"
+def _options(subject: Subject) -> str:
+    return "replay_buffer_kwargs" if "buffer_size" in subject.spec else "rollout_buffer_kwargs"
 
 
-def spill(question: Question) -> Change | None:
+def spill(subject: Subject, goal: Goal) -> Change | None:
     """The oldest experience of a compact replay buffer on disk: as much in RAM as fits."""
-    context = question.context
-    spec = context.spec
-    if (
-        not is_compact(spec)
-        or "buffer_size" not in spec
-        or "spill_budget" in spec
-        or not question.is_over(context.plan)
-    ):
+    spec = subject.spec
+    if not is_compact(spec) or "buffer_size" not in spec or "spill_budget" in spec or not goal.is_over(subject.plan):
         return None
-    held = context.plan.ledger.only(device="ram", phase="collect", component="replay.observations").entries
+    held = subject.plan.ledger.only(device="ram", phase="collect", component="replay.observations").entries
     stored = sum(entry.amount.high for entry in held)
     if stored < SPILL_STEP:
         return None
-    start = context.asked.having({"spill_budget": stored}, "search")
-    value = largest(start, "spill_budget", context.replan, expected=question.expected, device="ram").value
+    start = subject.asked.having({"spill_budget": stored}, CHANGED)
+    value = largest(start, "spill_budget", subject.plan_of, expected=goal.expected, device="ram").value
     if value is None or value < SPILL_STEP:
         return None
     budget = value // SPILL_STEP * SPILL_STEP
@@ -147,44 +139,43 @@ def spill(question: Question) -> Change | None:
     )
 
 
-def rounds_nothing(context: Context) -> bool:
+def rounds_nothing(subject: Subject) -> bool:
     """Whether float64 observations reach the network as the same float32 numbers when they are cast before storage.
 
     SB3 casts a batch with ``.float()`` right after sampling, which rounds as a cast in the environment does. Statistics of
     VecNormalize and rewards that HER computes anew are taken in float64 before that, and would differ.
     """
-    spec = context.spec
+    spec = subject.spec
     exact = spec.text("framework.name") == "sb3" and spec.get("precision", "float32") == "float32"
     return exact and not spec.flag("vec_normalize") and spec.get("replay.kind") != "her"
 
 
-def rounds(context: Context) -> bool:
+def rounds(subject: Subject) -> bool:
     """The opposite of :func:`rounds_nothing`."""
-    return not rounds_nothing(context)
+    return not rounds_nothing(subject)
 
 
-def unused_keys(question: Question) -> Change | None:
+def unused_keys(subject: Subject, goal: Goal) -> Change | None:
     """A key that the network never reads leaves the observation space; one that it reads and never changes stays."""
-    space = question.context.asked.get("observation")
-    unused = question.context.spec.get("unused_keys", ()) if isinstance(space, DictSpace) else ()
-    for finding in findings_of(question.context, "unused-key"):
+    space = subject.asked.get("observation")
+    unused = subject.spec.get("unused_keys", ()) if isinstance(space, DictSpace) else ()
+    for finding in findings_of(subject, "unused-key"):
         if finding.changes and any(finding.location == f"observation.{key}" for key in unused):
             return Change(values=dict(finding.changes), how=finding.remedy or finding.title)
     return None
 
 
-def micro_batches(question: Question) -> Change | None:
+def micro_batches(subject: Subject, goal: Goal) -> Change | None:
     """Even parts of a batch, gradients added up before the step: the largest parts that fit; on-policy loops of one's own."""
-    context = question.context
-    spec, plan = context.spec, schedule(context.spec)
-    if plan is None or spec.text("framework.name") not in OWN_LOOPS or not question.is_over(context.plan):
+    spec, plan = subject.spec, schedule(subject.spec)
+    if plan is None or spec.text("framework.name") not in OWN_LOOPS or not goal.is_over(subject.plan):
         return None
-    found = largest(context.asked, "batch_size", context.replan, expected=question.expected, device=question.device)
+    found = largest(subject.asked, "batch_size", subject.plan_of, expected=goal.expected, device=goal.device)
     if found.value is not None and found.value < plan.batch:
         parts = -(-plan.batch // found.value)
         value = -(-plan.batch // parts)
     else:
-        values = [dict(f.changes)["batch_size"] for f in findings_of(context, "full-batch-update") if f.changes]
+        values = [dict(f.changes)["batch_size"] for f in findings_of(subject, "full-batch-update") if f.changes]
         if not values:
             return None
         value = values[0]
@@ -198,9 +189,9 @@ def micro_batches(question: Question) -> Change | None:
     )
 
 
-def bfloat16(question: Question) -> Change | None:
+def bfloat16(subject: Subject, goal: Goal) -> Change | None:
     """Activations in half the bytes, on a GPU."""
-    spec = question.context.spec
+    spec = subject.spec
     if spec.get("device") != "cuda" or spec.get("precision", "float32") != "float32":
         return None
     return Change(
@@ -209,9 +200,9 @@ def bfloat16(question: Question) -> Change | None:
     )
 
 
-def in_process(question: Question) -> Change | None:
+def in_process(subject: Subject, goal: Goal) -> Change | None:
     """Environments in the learner's own process instead of one process each."""
-    spec = question.context.spec
+    spec = subject.spec
     if spec.get("vec_env") != "subproc":
         return None
     values = {"vec_env": "dummy"}
@@ -223,18 +214,17 @@ def in_process(question: Question) -> Change | None:
 def knob(path: str) -> Finder:
     """The largest value of a count that fits, rounded down to two figures."""
 
-    def find(question: Question) -> Change | None:
-        context = question.context
-        now = context.spec.get(path)
-        if not isinstance(now, int) or now <= 1 or not question.is_over(context.plan):
+    def find(subject: Subject, goal: Goal) -> Change | None:
+        now = subject.spec.get(path)
+        if not isinstance(now, int) or now <= 1 or not goal.is_over(subject.plan):
             return None
         try:
-            found = largest(context.asked, path, context.replan, expected=question.expected, device=question.device)
+            found = largest(subject.asked, path, subject.plan_of, expected=goal.expected, device=goal.device)
         except SpecError:
             return None
         if found.value is None or found.value >= now or found.value < now * LEAST_SHARE:
             return None
-        value = _even(context, path, rounded_down(found.value))
+        value = _even(subject, path, rounded_down(found.value))
         return Change(values={path: value}, how=f"{path}={value}")
 
     return find
@@ -249,15 +239,15 @@ def lowest(now: int) -> int:
     return max(1, round(now * LEAST_SHARE))
 
 
-def _even(context: Context, path: str, value: int) -> int:
+def _even(subject: Subject, path: str, value: int) -> int:
     """A rollout in whole minibatches, where it was so before and a value near enough does it."""
-    plan = schedule(context.spec)
+    plan = schedule(subject.spec)
     if plan is None or plan.remainder or plan.with_replacement or path not in ("n_steps", "batch_size"):
         return value
     if path == "batch_size":
         divisors = (size for size in _near(value) if plan.samples % size == 0)
         return next(divisors, value)
-    step = plan.samples // context.spec.count("n_steps")  # samples a step of all environments
+    step = plan.samples // subject.spec.count("n_steps")  # samples a step of all environments
     fitting = (steps for steps in _near(value) if steps * step % plan.batch == 0)
     return next(fitting, value)
 

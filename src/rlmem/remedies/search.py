@@ -12,14 +12,14 @@ from dataclasses import replace
 from itertools import combinations
 from math import inf, prod
 
+from rlmem.capacity import over
+from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.plan import Plan
 from rlmem.remedies import KNOBS, REMEDIES
-from rlmem.remedies.base import Alone, Change, Fit, Question, Remedy, State, Step, Wishes, over
+from rlmem.remedies.base import Alone, Change, Fit, Goal, Remedy, State, Step, Wishes
 from rlmem.remedies.finders import lowest
-from rlmem.rules.base import Context
-from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
 #: A step that costs speed is kept for the sake of a knob when the knob keeps this much more of its value.
@@ -33,7 +33,7 @@ _LAST = ("history", "frame_stack")
 
 
 class Search:
-    """Looks for steps on one run, with one way to plan changed ones.
+    """Looks for steps on one run.
 
     ``writable`` says whether all steps of a state can be written down for the user. Lossless steps that can are preferred to
     those that he has to make by hand.
@@ -41,7 +41,7 @@ class Search:
 
     def __init__(
         self,
-        replan: Callable[[RunSpec], Plan],
+        subject: Subject,
         wishes: Wishes | None = None,
         remedies: Sequence[Remedy] = REMEDIES,
         writable: Callable[[State], bool] | None = None,
@@ -49,21 +49,14 @@ class Search:
         self.wishes = wishes or Wishes()
         self.remedies = remedies
         self.writable = writable
-        self._replan, self._known = replan, dict[str, Plan]()
+        self.start = State(subject=subject)
 
-    def replan(self, spec: RunSpec) -> Plan:
-        """The plan of a changed run; each is made once."""
-        key = repr(sorted(spec.values.items(), key=lambda item: item[0]))
-        if key not in self._known:
-            self._known[key] = self._replan(spec)
-        return self._known[key]
-
-    def fit(self, asked: RunSpec, plan: Plan) -> Fit:
-        """The answer for a run and its plan."""
-        start = State(asked=asked, plan=plan)
+    def fit(self) -> Fit:
+        """The smallest change under which the run fits, or what comes nearest."""
+        start, plan = self.start, self.start.plan
         if over(plan) <= 0:
             return Fit(start=start, end=start, status="already")
-        alone = self.alone(start)
+        alone = self.alone()
         mild = self._any(self._any(start, "lossless", expected=False), "speed", expected=False)
         found = self._found(start, expected=False)
         if found is not None:
@@ -83,23 +76,21 @@ class Search:
         """The run with one remedy more; ``None`` where it does not apply, saves nothing, is not wanted, or is refused."""
         if remedy.kind not in self.wishes.kinds:
             return None
-        context = Context(plan=state.plan, asked=state.asked, replan=self.replan)
-        change = remedy.find(Question(context=context, expected=expected, device=device))
+        change = remedy.find(state.subject, Goal(expected=expected, device=device))
         if change is None:
             return None
-        asked = state.asked.having(change.values, f"remedy: {remedy.name}")
         try:
-            after = self.replan(asked)
+            after = state.subject.having(change.values)
         except SpecError:
             return None
-        if _refused(after) - _refused(state.plan):
+        if _refused(after.plan) - _refused(state.plan):
             return None
         old = {path: state.plan.spec.get(path) for path in change.values}
-        step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=after)
+        step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=after.plan)
         if max(step.saves.values(), default=0) <= 0:
             return None  # numba, say, takes more than a small store gives back
         steps = (*state.steps, step)
-        return State(asked=asked, plan=after, steps=steps) if self.wishes.allow(steps) else None
+        return State(subject=after, steps=steps) if self.wishes.allow(steps) else None
 
     def _all(self, state: State, remedies: Iterable[Remedy], *, expected: bool) -> State | None:
         """Every one of some remedies, in order; ``None`` when one of them does not apply."""
@@ -123,9 +114,9 @@ class Search:
     def _of(self, kind: str) -> list[Remedy]:
         return [remedy for remedy in self.remedies if remedy.kind == kind]
 
-    def alone(self, start: State) -> tuple[Alone, ...]:
+    def alone(self) -> tuple[Alone, ...]:
         """Every remedy that applies, by itself."""
-        states = (self.apply(start, remedy) for remedy in self.remedies)
+        states = (self.apply(self.start, remedy) for remedy in self.remedies)
         return tuple(Alone(state=state, fits=over(state.plan) <= 0) for state in states if state is not None)
 
     # -- the classes -----------------------------------------------------------------------------------------------
@@ -217,7 +208,7 @@ class Search:
         if path is None or not isinstance(now, int):
             return None
         value = lowest(now)
-        turned = replace(remedy, find=lambda question: Change(values={path: value}, how=f"{path}={value}"))
+        turned = replace(remedy, find=lambda subject, goal: Change(values={path: value}, how=f"{path}={value}"))
         return self.apply(state, turned) if value < now else None
 
 

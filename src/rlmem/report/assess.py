@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.core.subject import Subject
 from rlmem.fields import BY_PATH
 from rlmem.plan import Plan
 from rlmem.report.document import plan_document
@@ -16,7 +17,6 @@ from rlmem.report.outlook import capacity, capacity_table, capacity_words
 from rlmem.report.plan import breakdown, finding_items, process_table, verdict_lines
 from rlmem.report.view import Column, Item, Section, Table, View, setting_text
 from rlmem.rules.knobs import main_knob
-from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_size
 
 ASSESSMENT_SCHEMA = "rlmem.assessment/1"
@@ -29,13 +29,12 @@ _GROUPS = frozenset(path.partition(".")[0] for path in BY_PATH if "." in path)
 
 def assessment_document(subject: Subject) -> dict[str, Any]:
     """The plan's document with unit costs and a capacity table beside it, of a run that can be planned changed."""
-    assert subject.replan is not None
     plan = subject.plan
     return {
         "schema": ASSESSMENT_SCHEMA,
         "plan": plan_document(plan),
         "units": _units(plan),
-        "capacity": capacity(subject.asked, plan, main_knob(plan.spec), subject.replan),
+        "capacity": capacity(subject, main_knob(plan.spec)),
     }
 
 

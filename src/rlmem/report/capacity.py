@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.capacity import largest, useful
-from rlmem.plan import Plan
+from rlmem.core.subject import Subject
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.trace.subjects import Subject
 from rlmem.units import format_count, format_range, format_size
 
 CAPACITY_SCHEMA = "rlmem.capacity/1"
@@ -49,7 +48,7 @@ def _around(subject: Subject, path: str) -> tuple[int, int]:
 
 
 def _at(subject: Subject, path: str, value: int) -> dict[str, Any]:
-    plan = _plan(subject, path, value)
+    plan = subject.changed({path: value})
     return {
         "value": value,
         "verdict": plan.verdict,
@@ -74,12 +73,11 @@ def _slope(first: dict[str, Any], last: dict[str, Any], device: str) -> dict[str
 
 
 def _machine(subject: Subject, path: str, values: Sequence[int]) -> dict[str, Any]:
-    assert subject.replan is not None
     budget = subject.plan.budget
     most = useful(subject.plan, path)
-    found = largest(subject.asked, path, subject.replan, expected=True)
-    safe = largest(subject.asked, path, subject.replan)
-    verdicts = {value: _plan(subject, path, value).verdict for value in values}
+    found = largest(subject.asked, path, subject.plan_of, expected=True)
+    safe = largest(subject.asked, path, subject.plan_of)
+    verdicts = {value: subject.changed({path: value}).verdict for value in values}
     return {
         "name": budget.name,
         "ram_bytes": budget.ram_bytes,
@@ -91,11 +89,6 @@ def _machine(subject: Subject, path: str, values: Sequence[int]) -> dict[str, An
         "needs": {top.device: top.expected_bytes for top in found.plan.tops} if found.plan and found.value else {},
         "verdicts": {str(value): verdict for value, verdict in verdicts.items()},
     }
-
-
-def _plan(subject: Subject, path: str, value: int) -> Plan:
-    assert subject.replan is not None
-    return subject.replan(subject.asked.having({path: value}, f"--vary {path}"))
 
 
 def capacity_view(document: dict[str, Any]) -> View:

@@ -14,7 +14,7 @@ from rlmem.frameworks.swarm import chains
 from rlmem.model.autograd import saved_floats
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan, sentence
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.report.markdown import table_lines
 from rlmem.report.view import Column, Table
 from rlmem.schedule import schedule
@@ -23,6 +23,8 @@ from rlmem.spaces import nbytes
 from rlmem.spec import RunSpec
 from rlmem.units import GIB, MIB, format_size, parse_size
 
+#: Shipped constants, whatever was calibrated here.
+FORM = ClosedForm(Constants())
 #: The "actual benchmark" of the swarm's document: agents, and MB as it printed them (they are MiB).
 ALLOCATION_TABLE = ((100, 701.42), (1_000, 1_330.06), (5_000, 4_121.23), (10_000, 7_577.60))
 #: What that benchmark's process held before it allocated anything, fitted to its own rows.
@@ -46,21 +48,20 @@ class Runs:
 
     def plan(self, target: str, *sets: str, ram: str | None = None, vram: str | None = None) -> Plan:
         """A plan without findings."""
-        return self._planner(ram, vram).plan(load(target, sets), findings=False)
+        return FORM.plan(load(target, sets), _budget(ram, vram))
 
     def most(self, target: str, path: str, ram: str) -> int:
         """The largest value of a knob whose expected peak fits."""
-        planner = self._planner(ram, None)
-        found = largest(load(target), path, lambda spec: planner.plan(spec, findings=False), expected=True)
-        return found.value or 0
+        subject = FORM.subject(load(target), _budget(ram, None))
+        return largest(subject.asked, path, subject.plan_of, expected=True).value or 0
 
-    def _planner(self, ram: str | None, vram: str | None) -> Planner:
-        budget = Budget(
-            name="stated",
-            ram_bytes=parse_size(ram) if ram else None,
-            vram_bytes=parse_size(vram) if vram else None,
-        )
-        return Planner(budget, Constants())
+
+def _budget(ram: str | None, vram: str | None) -> Budget:
+    return Budget(
+        name="stated",
+        ram_bytes=parse_size(ram) if ram else None,
+        vram_bytes=parse_size(vram) if vram else None,
+    )
 
 
 def held(plan: Plan, component: str, phase: str = "update", device: str = "ram") -> int:

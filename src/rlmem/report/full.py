@@ -8,13 +8,15 @@ from typing import Any
 
 from rlmem.app.runs import stored_sweep
 from rlmem.app.steps import step_part
+from rlmem.app.subjects import write
+from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.documents.contract import plain_part, to_plain
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.fields import find_field, plain_value
 from rlmem.plan import Budget, sentence
-from rlmem.planner import Planner
-from rlmem.remedies.base import Alone, State, Step
+from rlmem.planner import ClosedForm
+from rlmem.remedies.base import Alone, Step
 from rlmem.remedies.search import Search
 from rlmem.report.contract import described as described_object
 from rlmem.report.contract import problems
@@ -28,7 +30,6 @@ from rlmem.runner.store import open_store, utc_now
 from rlmem.sources import read_description
 from rlmem.sources.config import flatten
 from rlmem.spec import RunSpec
-from rlmem.trace.subjects import Subject, described
 
 REPORT_SCHEMA = "rlmem.report/1"
 
@@ -65,7 +66,7 @@ def recorded_report(document: Mapping[str, Any]) -> dict[str, Any]:
         name="the run's limit", ram_bytes=plan["machine"]["ram_bytes"], ram_source=plan["machine"]["ram_source"] or ""
     )
     spec = RunSpec().having(flatten(plan["target"]["spec"]), "the recorded run")
-    subject = described(Planner(limit), spec)
+    subject = ClosedForm().subject(spec, limit)
     return {**document, "capacity": capacity_of(subject), "remedies": remedies(subject)}
 
 
@@ -98,28 +99,27 @@ def other_settings(measured: Mapping[str, Any], target: Target, asked: RunSpec) 
 
 def capacity_of(subject: Subject) -> dict[str, Any] | None:
     """How far the main knob can be turned; None where the run cannot be planned changed."""
-    if subject.replan is None:
+    if not subject.is_changeable:
         return None
     try:
-        return capacity(subject.asked, subject.plan, main_knob(subject.plan.spec), subject.replan)
+        return capacity(subject, main_knob(subject.spec))
     except RlmemError:  # a loop whose knob the description does not hold
         return None
 
 
 def remedies(subject: Subject) -> list[dict[str, Any]]:
     """Every remedy by itself, the one that saves most at the peak first, each with the change to make."""
-    if subject.replan is None:
+    if not subject.is_changeable:
         return []
     device = subject.plan.deciding.device
-    start = State(asked=subject.asked, plan=subject.plan)
-    rows = [remedy_document(item, subject) for item in Search(subject.replan).alone(start)]
+    rows = [remedy_document(item, subject) for item in Search(subject).alone()]
     helping = [row for row in rows if any(size > 0 for size in row["saves_bytes"].values())]
     return sorted(helping, key=lambda row: (-row["saves_bytes"].get(device, 0), -max(row["saves_bytes"].values())))
 
 
 def remedy_document(item: Alone, subject: Subject) -> dict[str, Any]:
     """One remedy: what it saves, what it costs, whether it is enough, and the change as text."""
-    written = subject.write(item.state)
+    written = write(subject, item.state)
     is_diff = written.kind == "diff"
     return {
         **plain_part(step_part(item.step)),

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlmem.capacity import largest, useful
-from rlmem.plan import Plan
+from rlmem.core.subject import Subject
 from rlmem.report.view import Column, Table
 from rlmem.rules.knobs import rounded_down
-from rlmem.spec import RunSpec
 from rlmem.units import ABSURD_COUNT, format_count, format_size
 
 #: Values of a knob that are planned, relative to the run's own.
@@ -21,17 +20,17 @@ BEYOND = 1.25
 _SIZES = ("low_bytes", "expected_bytes", "high_bytes")
 
 
-def capacity(spec: RunSpec, plan: Plan, knob: str, replan: Callable[[RunSpec], Plan]) -> dict[str, Any]:
+def capacity(subject: Subject, knob: str) -> dict[str, Any]:
     """Peaks at some values of a knob, and the largest value whose upper bound fits."""
-    now = plan.spec.count(knob)
-    found = largest(spec, knob, replan)
-    most = max(useful(plan, knob) or ABSURD_COUNT, now)
+    now = subject.spec.count(knob)
+    found = largest(subject.asked, knob, subject.plan_of)
+    most = max(useful(subject.plan, knob) or ABSURD_COUNT, now)
     values = {min(max(rounded_down(round(now * share)), 1), most) for share in SHARES} | {now}
     if found.value is not None and found.value <= FURTHEST * now:
         values.add(found.value)
     rows = []
     for value in sorted(values):
-        other = replan(spec.having({knob: value}, "capacity table"))
+        other = subject.changed({knob: value})
         top = other.deciding
         rows.append(
             {

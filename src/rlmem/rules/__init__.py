@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from rlmem.core.subject import Subject
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.findings import SEVERITIES, Finding
 from rlmem.holdings import TreeExplanation
-from rlmem.rules.base import SUBJECTS, Context, Rule
+from rlmem.rules.base import SUBJECTS, Rule
 from rlmem.scripts import Script
 from rlmem.scripts.expectations import expected_failures
 
@@ -102,11 +104,16 @@ def _rule(code: str, name: str, family: str, severity: str, subjects: str, modul
     return Rule(code=code, name=name, family=family, severity=severity, subjects=tuple(subjects.split()), **checks)
 
 
-def find(context: Context, *, codes: Collection[str] | None = None) -> tuple[Finding, ...]:
+def find(subject: Subject, *, codes: Collection[str] | None = None) -> tuple[Finding, ...]:
     """Findings of all rules on a plan, or of some: errors first, then by what they save."""
     asked = [rule for rule in rules("plan") if codes is None or rule.code in codes]
-    found = [finding for rule in asked if rule.on_plan for finding in rule.on_plan(rule, context)]
+    found = [finding for rule in asked if rule.on_plan for finding in rule.on_plan(rule, subject)]
     return tuple(sorted(found, key=lambda f: (SEVERITIES.index(f.severity), -(f.saves_bytes or 0), f.code)))
+
+
+def with_findings(subject: Subject, *, codes: Collection[str] | None = None) -> Subject:
+    """Return a planned run with the findings of all rules in its plan, or of some."""
+    return replace(subject, plan=replace(subject.plan, findings=find(subject, codes=codes)))
 
 
 def find_in_script(script: Script, stumbled: Callable[[Rule, Exception], None] | None = None) -> tuple[Finding, ...]:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.schedule import schedule
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Compares the batch asked for with the samples of one iteration."""
-    plan = schedule(context.spec)
-    asked = context.spec.get("batch_size")
+    plan = schedule(subject.spec)
+    asked = subject.spec.get("batch_size")
     if not plan or not asked or asked <= plan.samples:
         return
     if plan.with_replacement:

@@ -20,8 +20,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import Replay, replays
 from rlmem.rules.shapes import number
 from rlmem.scripts import Script
@@ -112,16 +113,16 @@ def _brax(rule: Rule, script: Script) -> Iterator[Finding]:
         )
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """A planned buffer with as many rows as the run has steps, which takes more than a gigabyte.
 
     One with more rows is not made for the length of the run, which fills a part of it.
     """
-    spec = context.spec
+    spec = subject.spec
     rows, steps = spec.get("buffer_size"), spec.get("total_timesteps")
     if not rows or rows != steps:
         return
-    held = context.plan.ledger.only(device="ram", phase="collect", component="replay").nbytes
+    held = subject.plan.ledger.only(device="ram", phase="collect", component="replay").nbytes
     if held < GIB:
         return
     yield rule.finding(

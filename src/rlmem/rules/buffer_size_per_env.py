@@ -21,9 +21,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.rules.arrays import CAPACITY, ArrayCall, arrays
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.shapes import known, number
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.units import GIB, format_count, format_size
@@ -115,14 +116,14 @@ def _bytes(facts: dict[object, object], rows: int) -> int | None:
     return rows * (state + stored + 2) * 4
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """ElegantRL with several environments and a store of gigabytes."""
-    spec = context.spec
+    spec = subject.spec
     envs = spec.get("n_envs", 1)
     if spec.text("framework.name") != "elegantrl" or "buffer_size" not in spec or envs < 2:
         return
     held = sum(
-        context.plan.ledger.only(device=device, phase="collect", component="replay").nbytes
+        subject.plan.ledger.only(device=device, phase="collect", component="replay").nbytes
         for device in ("ram", "vram")
     )
     if held < GIB:
@@ -134,7 +135,7 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
         f"{format_size(held)}",
         severity="info",
         location="buffer_size",
-        saves_bytes=context.saving(changes, "transitions of all environments") or None,
+        saves_bytes=subject.saving(changes) or None,
         remedy=f"buffer_size={format_count(rows // envs)} keeps {format_count(rows)} in all",
         changes=changes,
     )

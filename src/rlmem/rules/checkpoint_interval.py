@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.schedule import schedule
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when more than one environment makes the two counts differ."""
-    calls, n_envs = context.spec.get("checkpoint.save_freq"), context.spec.count("n_envs")
+    calls, n_envs = subject.spec.get("checkpoint.save_freq"), subject.spec.count("n_envs")
     if not calls or n_envs < 2:
         return
-    plan = schedule(context.spec)
+    plan = schedule(subject.spec)
     every = f" ({plan.save_iterations:.3g} iterations)" if plan and plan.save_iterations else ""
     yield rule.finding(
         f"save_freq {calls:,} counts callback calls: a checkpoint every {calls * n_envs:,} timesteps{every}",

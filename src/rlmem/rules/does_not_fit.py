@@ -11,22 +11,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.findings import Finding
 from rlmem.plan import sentence, verdict_of
 from rlmem.rules import once
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
 from rlmem.units import format_size
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """One finding per device that is over its limit."""
-    for peak in context.plan.tops:
+    for peak in subject.plan.tops:
         if verdict_of(peak) == "does-not-fit":
-            change, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
-            saves = context.saving(change, "largest that fits") if change else None
-            as_it_is = _as_it_is(context, peak.device)
+            change, remedy = largest_that_fits(subject, knob_for(subject, peak.device), peak.device)
+            saves = subject.saving(change) if change else None
+            as_it_is = _as_it_is(subject, peak.device)
             remedy = "; or ".join(text for text in (remedy, as_it_is) if text) or None
             yield rule.finding(
                 f"{peak.device.upper()} {sentence(peak)}",
@@ -37,13 +38,13 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
             )
 
 
-def _as_it_is(context: Context, device: str) -> str | None:
+def _as_it_is(subject: Subject, device: str) -> str | None:
     """A compact store, where one makes the run fit without changing its settings."""
-    swap = once.swap_for(context)
+    swap = once.swap_for(subject)
     if swap is None:
         return None
     try:
-        now = context.changed(once.CHANGES, once.WHY).top(device)
+        now = subject.changed(once.CHANGES).top(device)
     except SpecError:
         return None
     if now is None or verdict_of(now) not in ("fits", "tight"):

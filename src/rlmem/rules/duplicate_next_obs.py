@@ -41,11 +41,12 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths
 from rlmem.rules import once
 from rlmem.rules.arrays import ArrayCall, arrays, last_name
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.lengths import run_steps
 from rlmem.rules.memories import dotted
 from rlmem.rules.observed import COMPACT_BYTES, SMALLEST_IMAGE_BYTES, WORTH_BYTES, compact_fix, replays, severity
@@ -63,19 +64,19 @@ _RANDOM = re.compile(r"rand|choice|sample|argmin|argmax|heap", re.I)
 _THIS = re.compile(r"obs|state|frame|image|screen|pixel|^s$|^o$|^s_", re.I)
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the ledger has an array of next observations; stacks and windows have rules of their own."""
-    if not context.plan.ledger.only(component="replay.next_observations").entries or depths(context.spec):
+    if not subject.plan.ledger.only(component="replay.next_observations").entries or depths(subject.spec):
         return
-    swap = once.swap_for(context)
-    saves = context.saving(once.CHANGES, once.WHY)
+    swap = once.swap_for(subject)
+    saves = subject.saving(once.CHANGES)
     if swap is None or saves < WORTH_BYTES:
         return
     yield rule.finding(
         "next observations are stored in an array of their own",
         saves_bytes=saves,
         location="replay.next_observations",
-        remedy=once.remedy(context, swap),
+        remedy=once.remedy(subject, swap),
         changes=once.CHANGES,
     )
 

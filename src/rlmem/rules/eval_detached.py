@@ -24,9 +24,10 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Edit, Fix
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls, names_in
 from rlmem.scripts import Script
 from rlmem.scripts.sinks import sinks
@@ -38,12 +39,12 @@ _NOTHING = {"dropped", "tested", "read", "filled"}
 _LOOKUPS = {"locals", "globals", "vars", "eval", "exec"}
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the description says the callback is not attached."""
-    if not context.spec.get("eval.n_envs", 0) or context.spec.get("eval.attached", True):
+    if not subject.spec.get("eval.n_envs", 0) or subject.spec.get("eval.attached", True):
         return
     changes = {"eval.n_envs": 0}
-    saves = context.saving(changes, "no evaluation environment")
+    saves = subject.saving(changes)
     yield rule.finding(
         "the evaluation callback is created but never passed to learn(): no evaluation happens",
         saves_bytes=saves or None,

@@ -22,8 +22,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.workers import how_many, worker_bytes
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of, models
@@ -34,15 +35,15 @@ SEVERAL = 2
 WORTH_BYTES = 512 * MIB
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when evaluation has as many environments as training, and more than one."""
-    evaluation, training = context.spec.get("eval.n_envs", 0), context.spec.count("n_envs")
+    evaluation, training = subject.spec.get("eval.n_envs", 0), subject.spec.count("n_envs")
     if evaluation < max(training, 2):
         return
     changes = {"eval.n_envs": 1}
     yield rule.finding(
         f"{evaluation} evaluation environments stand beside {training} training ones for the whole run",
-        saves_bytes=context.saving(changes, "one evaluation environment") or None,
+        saves_bytes=subject.saving(changes) or None,
         location="eval.n_envs",
         remedy="one evaluation environment is enough for a mean over episodes",
         changes=changes,

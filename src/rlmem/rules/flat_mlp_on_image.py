@@ -25,8 +25,9 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import observed
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import Model, models
@@ -43,15 +44,15 @@ _NETWORKS = {
 }  # fmt: skip
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when a flattened observation has many values and no feature layers come before the hidden ones."""
-    spec = context.spec
+    spec = subject.spec
     values = sum(prod(leaf.shape) for leaf in spec.observation_leaves)
     if spec.text("framework.name") != "sb3" or values < MANY_VALUES or spec.get("network.extractor") != "flatten":
         return
     image = len(spec.observation_leaves) == 1 and spec.observation_leaves[0].is_image
     changes = {"network.extractor": "nature"} if image else {}
-    saves = context.saving(changes, "convolutions") if changes else 0
+    saves = subject.saving(changes) if changes else 0
     yield rule.finding(
         f"the first layers take all {values:,} values of an observation, flattened",
         saves_bytes=saves or None,

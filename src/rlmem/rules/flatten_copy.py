@@ -14,22 +14,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.rules import once
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.units import MIB, format_size
 
 WORTH_BYTES = 256 * MIB
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the flatten copy is part of the update's peak."""
-    update = context.plan.ledger.only(phase="update", component="rollout.flatten-copy")
+    update = subject.plan.ledger.only(phase="update", component="rollout.flatten-copy")
     if update.nbytes < WORTH_BYTES:
         return
     changes = {"rollout.flatten_copy": False}
-    saves = context.saving(changes, "no flatten copy")
-    swap = once.swap_for(context)
+    saves = subject.saving(changes)
+    swap = once.swap_for(subject)
     yield rule.finding(
         f"the update starts by flattening the rollout into a second copy ({format_size(update.nbytes)})",
         saves_bytes=saves or None,

@@ -24,8 +24,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, of_environment
 from rlmem.rules.shapes import IMAGE_SIDE, BoxCall, boxes, known
 from rlmem.scripts import Script
@@ -115,13 +116,13 @@ def image_in(length: int) -> tuple[int, int, int] | None:
     return None
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """A planned vector that is as long as a usual image and a few values."""
-    declared = context.asked.get("observation")
+    declared = subject.asked.get("observation")
     if declared is None or (better := _as_bytes(declared)) == declared:
         return
     changes = {"observation": describe_space(better)}
-    saves = context.saving(changes, "one byte a pixel")
+    saves = subject.saving(changes)
     if saves < WORTH_BYTES:
         return
     yield rule.finding(

@@ -25,22 +25,23 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Fix
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, Replay, env_class, replays, severity, space_of
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
 from rlmem.spaces import Box, DictSpace, Space, describe_space
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when casting would really save something."""
-    declared = context.asked.get("observation")
-    if declared is None or not any(leaf.dtype == "float64" for leaf in context.spec.observation_leaves):
+    declared = subject.asked.get("observation")
+    if declared is None or not any(leaf.dtype == "float64" for leaf in subject.spec.observation_leaves):
         return
     changes = {"observation": describe_space(_as_float32(declared))}
-    saves = context.saving(changes, "float32 observations")
+    saves = subject.saving(changes)
     if saves > 0:
         yield rule.finding(
             "float64 observations are stored, and the network uses float32",

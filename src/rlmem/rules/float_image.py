@@ -29,9 +29,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.rules import float_image_script as scripted
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.schedule import schedule
 from rlmem.spaces import Box, DictSpace, Space, describe_space
 
@@ -40,12 +41,12 @@ FIXED = "2.9.2"
 _IMAGE_RANK = 3
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Converted by the framework, or declared as floats."""
-    spec = context.spec
-    if _stored_wide(context):
+    spec = subject.spec
+    if _stored_wide(subject):
         changes = {"framework.version": FIXED}
-        saves = context.saving(changes, "dtype of the space") if spec.text("framework.name") == "sb3" else 0
+        saves = subject.saving(changes) if spec.text("framework.name") == "sb3" else 0
         if saves:
             yield rule.finding(
                 f"sb3 {spec.text('framework.version')} stores uint8 rollout images as float32, four times the bytes",
@@ -60,24 +61,24 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
                 location="rollout.observations",
                 remedy="allocate the rollout with dtype=torch.uint8",
             )
-    declared = context.asked.get("observation")
+    declared = subject.asked.get("observation")
     if declared is not None and (better := _as_uint8(declared)) != declared:
         change = {"observation": describe_space(better)}
         yield rule.finding(
             "an image is declared as a float Box, four or eight times the bytes of uint8",
-            saves_bytes=context.saving(change, "uint8 images") or None,
+            saves_bytes=subject.saving(change) or None,
             location="observation",
             remedy="declare a uint8 Box and normalise in the network",
             changes=change,
         )
 
 
-def _stored_wide(context: Context) -> bool:
+def _stored_wide(subject: Subject) -> bool:
     """Whether an image takes more bytes in the rollout than the space says."""
-    for leaf in context.spec.observation_leaves:
+    for leaf in subject.spec.observation_leaves:
         name = f"rollout.observations[{leaf.name}]" if leaf.name else "rollout.observations"
-        held = context.plan.ledger.only(phase="collect", component=name).nbytes
-        steps = schedule(context.spec)
+        held = subject.plan.ledger.only(phase="collect", component=name).nbytes
+        steps = schedule(subject.spec)
         if leaf.is_image and steps and held > steps.samples * leaf.nbytes:
             return True
     return False

@@ -23,8 +23,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.large_rollout import rollout_samples
 from rlmem.rules.observed import observed
 from rlmem.schedule import schedule
@@ -41,14 +42,14 @@ MANY_IMAGES, WHOLE_ROLLOUT = 8192, 1024
 _IMAGE_RANK = 3
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when one batch holds the rollout and smaller ones would save something worth having."""
-    plan = schedule(context.spec)
+    plan = schedule(subject.spec)
     if plan is None or plan.minibatches > 1 or plan.samples <= SMALLEST or plan.with_replacement:
         return
     smaller = max(plan.samples // 64, SMALLEST)
     changes = {"batch_size": smaller}
-    saves = context.saving(changes, "minibatches")
+    saves = subject.saving(changes)
     if saves > WORTH_BYTES:
         yield rule.finding(
             f"one update is a single batch of {plan.samples:,} samples, activations and all",

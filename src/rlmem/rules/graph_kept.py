@@ -30,9 +30,10 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Fix
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.gradients import Taint, in_no_grad, is_network_call
 from rlmem.rules.graphs import CUTS, Graphs
 from rlmem.rules.syntax import imports_any, leaf, method_calls, receiver
@@ -48,14 +49,14 @@ _ROUNDS = 4
 _SHORT = 40
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the description says so."""
-    if not context.spec.flag("rollout.keeps_graph"):
+    if not subject.spec.flag("rollout.keeps_graph"):
         return
     changes = {"rollout.keeps_graph": False}
     yield rule.finding(
         "collection runs with gradients on and keeps the graph of every step",
-        saves_bytes=context.saving(changes, "no_grad") or None,
+        saves_bytes=subject.saving(changes) or None,
         location="rollout.keeps_graph",
         remedy="wrap collection in torch.no_grad()",
         changes=changes,

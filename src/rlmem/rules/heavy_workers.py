@@ -25,8 +25,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.workers import how_many, runs_at_import, with_workers, worker_bytes
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import Environment
@@ -43,13 +44,13 @@ MANY = 4
 WORTH_BYTES = 512 * MIB
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the processes around small environments take more than half a gigabyte."""
-    spec = context.spec
+    spec = subject.spec
     if spec.get("vec_env") != "subproc" or spec.count("n_envs") < MANY or "env.bytes" in spec:
         return
     changes = {"vec_env": "dummy"}
-    saves = context.saving(changes, "one process")
+    saves = subject.saving(changes)
     if saves >= WORTH_BYTES:
         yield rule.finding(
             f"{spec.count('n_envs')} worker processes, each an interpreter with its imports",

@@ -20,10 +20,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.rules import once
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, replay
 from rlmem.scripts import Script
 from rlmem.scripts.training import SB3, models
@@ -79,15 +80,15 @@ def _copied(rule: Rule, script: Script, given: ast.expr, cost: int | None) -> Fi
     )
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """A planned hindsight buffer whose dicts are worth a word."""
-    held = context.plan.ledger.only(device="ram", phase="collect", component="replay.infos").nbytes
-    if context.spec.get("replay.kind") != "her" or held < WORTH_BYTES:
+    held = subject.plan.ledger.only(device="ram", phase="collect", component="replay.infos").nbytes
+    if subject.spec.get("replay.kind") != "her" or held < WORTH_BYTES:
         return
     yield rule.finding(
-        f"HerReplayBuffer builds {format_count(context.spec.count('buffer_size'))} dicts before the first step",
+        f"HerReplayBuffer builds {format_count(subject.spec.count('buffer_size'))} dicts before the first step",
         severity="info",
         location="replay.infos",
         costs_bytes=held,
-        remedy=swap.sentence if (swap := once.swap_for(context)) else "a smaller buffer_size",
+        remedy=swap.sentence if (swap := once.swap_for(subject)) else "a smaller buffer_size",
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rlmem.capacity import Capacity, largest
-from rlmem.rules.base import Context
+from rlmem.core.subject import Subject
 from rlmem.spec import RunSpec
 from rlmem.units import format_count
 
@@ -19,21 +19,21 @@ def main_knob(spec: RunSpec) -> str:
     return "agents" if spec.count("agents") > 1 else "n_envs"
 
 
-def knob_for(context: Context, device: str) -> str:
+def knob_for(subject: Subject, device: str) -> str:
     """What to turn for a device: stores are usually in RAM, and then only the batch decides about VRAM."""
-    stored = context.plan.ledger.only(device="vram", phase="collect").entries
+    stored = subject.plan.ledger.only(device="vram", phase="collect").entries
     if device == "vram" and not any(entry.group in ("replay", "rollout") for entry in stored):
         return "batch_size"
-    return main_knob(context.spec)
+    return main_knob(subject.spec)
 
 
-def largest_that_fits(context: Context, knob: str, device: str | None = None) -> tuple[dict[str, Any], str | None]:
+def largest_that_fits(subject: Subject, knob: str, device: str | None = None) -> tuple[dict[str, Any], str | None]:
     """The change and the sentence for the largest value of a knob that fits a device, or all, upper bound included.
 
     Nothing where as much fits as there is: what a run would do with more is not for a rule to say.
     """
-    found: Capacity = largest(context.asked, knob, context.replan, device=device)
-    now = context.spec.count(knob)
+    found: Capacity = largest(subject.asked, knob, subject.plan_of, device=device)
+    now = subject.spec.count(knob)
     if found.value is None:
         if found.unlimited:
             return {}, None

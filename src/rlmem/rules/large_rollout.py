@@ -23,8 +23,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import observed
 from rlmem.scripts import Script
 from rlmem.scripts.training import Model, environment_of, models
@@ -39,22 +40,22 @@ LARGE_SHARE = 4
 DEFAULT_STEPS = {"PPO": 2048, "MaskablePPO": 2048, "TRPO": 2048, "RecurrentPPO": 128, "A2C": 5}
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the observations of a rollout take a gigabyte or more."""
-    spec = context.spec
+    spec = subject.spec
     if "n_steps" not in spec or "buffer_size" in spec or spec.count("n_steps") < 2:
         return
-    held = context.plan.ledger.only(phase="collect", component="rollout.observations")
+    held = subject.plan.ledger.only(phase="collect", component="rollout.observations")
     if not any(leaf.is_image for leaf in spec.observation_leaves) or held.nbytes < WORTH_BYTES:
         return
     device = held.entries[0].device
-    limit = context.plan.budget.limits.get(device)
+    limit = subject.plan.budget.limits.get(device)
     large = limit is not None and held.nbytes * LARGE_SHARE > limit
     changes = {"n_steps": spec.count("n_steps") // 2}
     yield rule.finding(
         f"the rollout keeps {format_size(held.nbytes)} of images until each update",
         severity="warning" if large else "info",
-        saves_bytes=context.saving(changes, "half the steps") or None,
+        saves_bytes=subject.saving(changes) or None,
         location="n_steps",
         remedy=f"fewer steps or environments: n_steps={changes['n_steps']:,} halves it (learning changes)",
         changes=changes,

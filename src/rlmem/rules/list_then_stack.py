@@ -27,8 +27,9 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import of_environment
 from rlmem.rules.syntax import leaf, method_calls, receiver, rounds
 from rlmem.scripts import Script
@@ -41,13 +42,13 @@ _ENV = re.compile(r"env", re.IGNORECASE)
 _OBSERVATION = re.compile(r"^(next_|new_|last_|prev_)?(obs|observation|state|frame|image|screen|pixels)s?(_t|_next)?$")
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires for both list forms."""
-    store = context.spec.get("rollout.store", "array")
+    store = subject.spec.get("rollout.store", "array")
     if store == "array":
         return
     changes = {"rollout.store": "array"}
-    saves = context.saving(changes, "one preallocated array")
+    saves = subject.saving(changes)
     what = (
         "cloned into a list and then stacked, two copies"
         if store == "list-then-stack"

@@ -23,27 +23,28 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Fix
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls, receiver
 from rlmem.scripts import Script
 
 _UNPICKLES = {"pickle.load", "joblib.load", "torch.load", "cloudpickle.load", "dill.load"}
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when the description loads beside a live buffer."""
-    if context.spec.get("resume.replay_buffer") != "beside-live" or "buffer_size" not in context.spec:
+    if subject.spec.get("resume.replay_buffer") != "beside-live" or "buffer_size" not in subject.spec:
         return
     changes = {"resume.replay_buffer": "into-new"}
     yield rule.finding(
         "a saved replay buffer is loaded beside a live one: two whole buffers at once",
-        saves_bytes=context.saving(changes, "load into a new model") or None,
+        saves_bytes=subject.saving(changes) or None,
         location="resume.replay_buffer",
         remedy="model.replay_buffer.restore(path) lets the old content go first"
-        if is_compact(context.spec)
+        if is_compact(subject.spec)
         else "load into a freshly built model, before any step is taken",
         changes=changes,
     )

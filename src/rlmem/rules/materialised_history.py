@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks.base import Swap
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.stream import is_stream
 from rlmem.rules import once
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 
 #: Frameworks whose rollout is the user's own code, and the store for it.
 OWN_LOOPS = ("cleanrl", "swarm")
@@ -33,24 +34,24 @@ WINDOWS = Swap(
 )
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires for window observations kept whole."""
-    window = context.spec.window
+    window = subject.spec.window
     if window is None or window.length <= window.step:
         return
-    own = "n_steps" in context.spec and context.spec.text("framework.name") in OWN_LOOPS
-    if is_stream(context.spec) if own else _kept_once(context, bool(window.extra)):
+    own = "n_steps" in subject.spec and subject.spec.text("framework.name") in OWN_LOOPS
+    if is_stream(subject.spec) if own else _kept_once(subject, bool(window.extra)):
         return
     changes = {"storage": "stream"}
-    saves = context.saving(changes, "the stream once")
+    saves = subject.saving(changes)
     shared = window.length - window.step
-    swap = once.swap_for(context)
+    swap = once.swap_for(subject)
     remedy = "store the stream once and cut windows out of it per minibatch"
     if own:
-        remedy = once.remedy(context, WINDOWS, changes)
+        remedy = once.remedy(subject, WINDOWS, changes)
     elif swap and saves > 0:
         alone = f"with the {window.extra} other values in a key of their own" if window.extra else ""
-        remedy = once.remedy(context, swap, changes, also=alone)
+        remedy = once.remedy(subject, swap, changes, also=alone)
     yield rule.finding(
         f"consecutive windows share {shared} of {window.length} samples and are stored whole",
         saves_bytes=saves or None,
@@ -60,5 +61,5 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
     )
 
 
-def _kept_once(context: Context, extra: bool) -> bool:
-    return context.spec.get("storage") == "stream" or (is_compact(context.spec) and not extra)
+def _kept_once(subject: Subject, extra: bool) -> bool:
+    return subject.spec.get("storage") == "stream" or (is_compact(subject.spec) and not extra)

@@ -29,11 +29,12 @@ import re
 from collections.abc import Iterator
 from math import prod
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths, is_compact
 from rlmem.rules import once
 from rlmem.rules.arrays import arrays
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.lengths import env_steps, run_steps
 from rlmem.rules.memories import dotted, memories, parts
 from rlmem.rules.observed import SMALLEST_IMAGE_BYTES, WORTH_BYTES, compact_fix, replays, severity
@@ -51,22 +52,22 @@ _DEPTHS = (2, *range(4, 17))
 _MANY_ROWS = 10_000
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires for any stored stack of two or more frames."""
-    stack = max(depths(context.spec).values(), default=1)
-    if stack < 2 or context.spec.window or is_compact(context.spec):
+    stack = max(depths(subject.spec).values(), default=1)
+    if stack < 2 or subject.spec.window or is_compact(subject.spec):
         return
-    saves = context.saving(once.CHANGES, once.WHY)
+    saves = subject.saving(once.CHANGES)
     if saves <= 0:
         return
-    swap = once.swap_for(context)
-    twice = bool(context.plan.ledger.only(component="replay.next_observations").entries)
+    swap = once.swap_for(subject)
+    twice = bool(subject.plan.ledger.only(component="replay.next_observations").entries)
     because = ", and so are next observations" if twice else ""
     yield rule.finding(
         f"each frame is stored {2 * stack if twice else stack} times because stacks of {stack} are stored whole{because}",
         saves_bytes=saves,
-        location="frame_stack" if context.spec.get("frame_stack", 1) > 1 else "observation",
-        remedy=once.remedy(context, swap) if swap else "store single frames and stack them when sampling",
+        location="frame_stack" if subject.spec.get("frame_stack", 1) > 1 else "observation",
+        remedy=once.remedy(subject, swap) if swap else "store single frames and stack them when sampling",
         changes=once.CHANGES,
     )
 

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks import OFF_POLICY_ONLY, ON_POLICY_ONLY
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.spec import RunSpec
 
 
@@ -42,21 +43,21 @@ SETTINGS: tuple[tuple[str, Callable[[RunSpec], bool], str], ...] = (
 )
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """One finding per setting in the description that is known to have no effect here."""
-    given = {str(name).lower(): name for name in context.spec.get("settings", {})}
+    given = {str(name).lower(): name for name in subject.spec.get("settings", {})}
     for setting, idle, why in SETTINGS:
-        if setting in given and idle(context.spec):
+        if setting in given and idle(subject.spec):
             yield rule.finding(
                 f"{given[setting]} has no memory effect: {why}", saves_bytes=0, location=f"settings.{given[setting]}"
             )
-    kind = "on-policy" if _on_policy(context.spec) else "off-policy"
+    kind = "on-policy" if _on_policy(subject.spec) else "off-policy"
     for path in (*OFF_POLICY_ONLY, *ON_POLICY_ONLY):
-        if path in context.asked and path not in context.spec and not context.asked.origin(path).startswith("remedy"):
+        if path in subject.asked and path not in subject.spec and not subject.asked.origin(path).startswith("remedy"):
             yield rule.finding(
-                f"{path} has no memory effect: {context.spec.text('algorithm')} is {kind}", saves_bytes=0, location=path
+                f"{path} has no memory effect: {subject.spec.text('algorithm')} is {kind}", saves_bytes=0, location=path
             )
-    if _on_policy(context.spec) and context.spec.flag("checkpoint.save_replay_buffer"):
+    if _on_policy(subject.spec) and subject.spec.flag("checkpoint.save_replay_buffer"):
         yield rule.finding(
             "checkpoint.save_replay_buffer has no memory effect: an on-policy run has no replay buffer",
             saves_bytes=0,

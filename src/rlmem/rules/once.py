@@ -5,39 +5,38 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.frameworks.base import Swap
 from rlmem.ledger import Entry, matches
 from rlmem.plan import Plan, verdict_of
-from rlmem.rules.base import Context
 from rlmem.units import format_size
 
 CHANGES: Mapping[str, Any] = {"storage": "compact"}
-WHY = "every observation once"
 
 
-def swap_for(context: Context) -> Swap | None:
+def swap_for(subject: Subject) -> Swap | None:
     """The compact buffer for this run, where there is one."""
-    return find_adapter(context.spec).swap(context.spec)
+    return find_adapter(subject.spec).swap(subject.spec)
 
 
-def remedy(context: Context, swap: Swap, changes: Mapping[str, Any] = CHANGES, *, also: str = "") -> str:
+def remedy(subject: Subject, swap: Swap, changes: Mapping[str, Any] = CHANGES, *, also: str = "") -> str:
     """What to write, what else it takes, whether the run fits then, and what a codec adds to that."""
     parts = [swap.sentence]
     if also:
         parts.append(also)
     try:
-        after = context.changed(changes, WHY)
+        after = subject.changed(changes)
     except SpecError:
         return "; ".join(parts)
-    parts += [text for text in (_fits(context, after), _codec(context, swap, after, changes)) if text]
+    parts += [text for text in (_fits(subject, after), _codec(subject, swap, after, changes)) if text]
     return "; ".join(parts)
 
 
-def _fits(context: Context, after: Plan) -> str | None:
+def _fits(subject: Subject, after: Plan) -> str | None:
     """Whether a run that did not fit fits then."""
-    before, now = context.plan.top("ram"), after.top("ram")
+    before, now = subject.plan.top("ram"), after.top("ram")
     if before is None or now is None or now.limit_bytes is None:
         return None
     size = format_size(now.expected_bytes)
@@ -47,11 +46,11 @@ def _fits(context: Context, after: Plan) -> str | None:
     return None
 
 
-def _codec(context: Context, swap: Swap, after: Plan, changes: Mapping[str, Any]) -> str | None:
+def _codec(subject: Subject, swap: Swap, after: Plan, changes: Mapping[str, Any]) -> str | None:
     """What ``codec="auto"`` saves beyond that, where a sample of the data was seen."""
-    if swap.options is None or "coded_bytes" not in context.asked:
+    if swap.options is None or "coded_bytes" not in subject.asked:
         return None
-    coded = context.changed({**changes, "codec": "auto"}, "a codec chosen from the data")
+    coded = subject.changed({**changes, "codec": "auto"})
     before, with_codec = ([e.amount for e in _stored(plan)] for plan in (after, coded))
     whole = sum(amount.value for amount in before)
     high, expected, low = (

@@ -20,8 +20,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.large_rollout import rollout_samples
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import Model, models
@@ -32,15 +33,15 @@ WORTH_BYTES, LARGE_BYTES = MIB, 512 * MIB
 _BYTES = 4 * 4
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when half the width would save something worth having."""
-    spec = context.spec
+    spec = subject.spec
     if spec.text("algorithm") != "recurrent_ppo":
         return
     names = ("hidden_states_pi", "cell_states_pi", "hidden_states_vf", "cell_states_vf")
-    held = [context.plan.ledger.only(phase="collect", component=f"rollout.{name}").nbytes for name in names]
+    held = [subject.plan.ledger.only(phase="collect", component=f"rollout.{name}").nbytes for name in names]
     changes = {"network.lstm_hidden": max(spec.count("network.lstm_hidden") // 2, 1)}
-    saves = context.saving(changes, "half the width")
+    saves = subject.saving(changes)
     if sum(held) >= WORTH_BYTES:
         yield rule.finding(
             f"the rollout keeps {format_size(sum(held))} of recurrent states, four arrays of every step",

@@ -23,10 +23,11 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.edits import Edit, Fix
 from rlmem.findings import Finding
 from rlmem.frameworks import find_adapter
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import SB3, Model, models
 
@@ -38,9 +39,9 @@ _NEVER = {
 }
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """One finding per refusal the framework's adapter knows of."""
-    for refusal in find_adapter(context.spec).refusals(context.spec):
+    for refusal in find_adapter(subject.spec).refusals(subject.spec):
         yield rule.finding(refusal.reason, severity=refusal.severity, location=refusal.location, remedy=refusal.remedy)
 
 

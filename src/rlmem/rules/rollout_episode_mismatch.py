@@ -10,25 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 
 #: More episodes per rollout than this, or fewer than its inverse, is worth a remark.
 FAR = 5
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Needs ``episode_length`` in the description."""
-    length = context.spec.get("episode_length")
-    steps = context.spec.get("n_steps")
-    if not length or not steps or "buffer_size" in context.spec:
+    length = subject.spec.get("episode_length")
+    steps = subject.spec.get("n_steps")
+    if not length or not steps or "buffer_size" in subject.spec:
         return
     if steps > FAR * length:
         shorter = 2 * length // 256 * 256 if length >= 256 else 2 * length
         changes = {"n_steps": shorter}
         yield rule.finding(
             f"a rollout of {steps:,} steps spans {steps / length:.1f} episodes of {length:,} steps",
-            saves_bytes=context.saving(changes, "shorter rollout") or None,
+            saves_bytes=subject.saving(changes) or None,
             location="n_steps",
             remedy=f"n_steps={shorter:,} is about two episodes; learning changes, so try it",
             changes=changes,

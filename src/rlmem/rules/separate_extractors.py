@@ -11,20 +11,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.units import MIB
 
 WORTH_BYTES = 4 * MIB
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires when sharing would save something worth having."""
-    spec = context.spec
+    spec = subject.spec
     if spec.text("framework.name") != "sb3" or spec.get("network.share_features_extractor", True):
         return
     changes = {"network.share_features_extractor": True}
-    saves = context.saving(changes, "one extractor")
+    saves = subject.saving(changes)
     if saves > WORTH_BYTES:
         yield rule.finding(
             "actor, critic and targets each own a feature extractor",

@@ -25,9 +25,10 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.holdings import TreeExplanation
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.observed import of_environment
 from rlmem.rules.workers import with_workers
 from rlmem.scripts import Script
@@ -57,11 +58,11 @@ def read_shared_memory(pid: int | None = None) -> SharedMemory | None:
 
 
 def check(
-    rule: Rule, context: Context, read: Callable[[], SharedMemory | None] = read_shared_memory
+    rule: Rule, subject: Subject, read: Callable[[], SharedMemory | None] = read_shared_memory
 ) -> Iterator[Finding]:
     """Fires when the run hands observations over in shared memory and this machine has too little."""
-    spec = context.spec
-    if not spec.get("env.shared_memory", False) or context.plan.budget.name != "this machine":
+    spec = subject.spec
+    if not spec.get("env.shared_memory", False) or subject.plan.budget.name != "this machine":
         return
     wanted = spec.count("n_envs") * spec.count("agents") * nbytes(spec.observation)
     shared = read()

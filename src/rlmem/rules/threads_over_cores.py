@@ -22,8 +22,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.workers import with_workers
 from rlmem.scripts import Script
 from rlmem.units import format_size
@@ -33,13 +34,13 @@ MANY = 8
 _LIMITS = re.compile(r"(OMP|MKL|OPENBLAS|NUMEXPR)_NUM_THREADS|set_num_threads|threadpool|MALLOC_ARENA_MAX")
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Needs a thread count in the description and a core count in the budget."""
-    threads, cores = context.spec.get("threads"), context.plan.budget.cores
+    threads, cores = subject.spec.get("threads"), subject.plan.budget.cores
     if not threads or not cores or threads <= cores:
         return
     changes = {"threads": cores}
-    saves = context.saving(changes, "threads = cores")
+    saves = subject.saving(changes)
     yield rule.finding(
         f"{threads} threads on {cores} cores; their stacks hold {format_size(max(saves, 0))}, not gigabytes",
         saves_bytes=max(saves, 0),

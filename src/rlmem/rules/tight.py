@@ -10,15 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.plan import sentence, verdict_of
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """One finding per device that is close to its limit."""
-    for peak in context.plan.tops:
+    for peak in subject.plan.tops:
         if verdict_of(peak) == "tight":
-            _, remedy = largest_that_fits(context, knob_for(context, peak.device), peak.device)
+            _, remedy = largest_that_fits(subject, knob_for(subject, peak.device), peak.device)
             yield rule.finding(f"{peak.device.upper()} {sentence(peak)}", location=peak.phase, remedy=remedy)

@@ -12,20 +12,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks.stream import is_stream
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.schedule import schedule
 
 #: Sizes tried on either side.
 _FARTHEST = 100_000
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """Fires on a remainder."""
-    plan = schedule(context.spec)
+    plan = schedule(subject.spec)
     # A swarm that keeps a stream adds its chunks' gradients up: a smaller last one weighs less.
-    adds_up = context.spec.get("framework.name") == "swarm" and is_stream(context.spec)
+    adds_up = subject.spec.get("framework.name") == "swarm" and is_stream(subject.spec)
     if plan and plan.remainder and not adds_up:
         nearest = _divisor_near(plan.samples, plan.batch)
         yield rule.finding(

@@ -14,20 +14,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlmem.core.subject import Subject
 from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
-from rlmem.rules.base import Context, Rule
+from rlmem.rules.base import Rule
 from rlmem.spaces import DictSpace, describe_space, nbytes
 from rlmem.units import format_size
 
 
-def check(rule: Rule, context: Context) -> Iterator[Finding]:
+def check(rule: Rule, subject: Subject) -> Iterator[Finding]:
     """One finding per key listed in ``unused_keys``, or seen not to change, that a plain store keeps."""
-    space = context.asked.get("observation")
+    space = subject.asked.get("observation")
     if not isinstance(space, DictSpace):
         return
-    unused = context.spec.get("unused_keys", ())
-    constant = () if is_compact(context.spec) else context.spec.get("constant_keys", ())
+    unused = subject.spec.get("unused_keys", ())
+    constant = () if is_compact(subject.spec) else subject.spec.get("constant_keys", ())
     for key in dict.fromkeys((*unused, *constant)):
         kept = tuple((name, sub) for name, sub in space.spaces if name != key)
         if len(kept) == len(space.spaces) or not kept:
@@ -37,10 +38,10 @@ def check(rule: Rule, context: Context) -> Iterator[Finding]:
             "unused_keys": None,
             "constant_keys": None,
         }
-        extractor = context.asked.get("network.extractor")
+        extractor = subject.asked.get("network.extractor")
         if isinstance(extractor, Mapping):
             changes["network.extractor"] = {name: list(layers) for name, layers in extractor.items() if name != key}
-        saves = context.saving(changes, f"no {key}")
+        saves = subject.saving(changes)
         size = format_size(nbytes(dict(space.spaces)[key]))
         yield rule.finding(
             f"{key!r} is stored with every transition ({size}) and never {'used' if key in unused else 'changes'}",

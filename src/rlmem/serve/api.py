@@ -13,6 +13,7 @@ from pydantic import BaseModel, Field
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.fit import fit_document
+from rlmem.app.subjects import write
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
@@ -130,7 +131,7 @@ def _plans(made: APIRouter, desk: Desk) -> None:
 def _fit(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.plan(state)
     found = desk.planning.fit(planned.state)
-    return to_plain(fit_document(Fitted(fit=found, written=planned.subject.write(found.end))))
+    return to_plain(fit_document(Fitted(fit=found, written=write(planned.subject, found.end))))
 
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:

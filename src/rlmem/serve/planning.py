@@ -6,29 +6,31 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
+from rlmem import rules
+from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
+from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.search import Search
 from rlmem.report.document import plan_document
-from rlmem.rules import BREAKING, find
-from rlmem.rules.base import Context
+from rlmem.rules import BREAKING
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
-from rlmem.serve.turns import PatientPlanner, Turns
+from rlmem.serve.turns import PatientForm, Turns
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
 from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import DryRun
-from rlmem.trace.subjects import Subject, described, tried
+from rlmem.trace.plan import plan_dry_run
 
 #: Plans and fits that are kept: a few pages and the way back.
 MOST_KEPT = 24
@@ -96,27 +98,25 @@ class Planning:
     turns: Turns = field(default_factory=Turns)
     #: Dry runs of RL Zoo entries, by target.
     runs: dict[str, DryRun] = field(default_factory=dict)
+    form: ClosedForm | None = None
 
     def plan(self, state: State) -> Planned:
         """The plan of a state, at once: of the findings, only those that it will not work as described."""
         budget = self.budget(state)
-        return self.kept.get(f"plan {state.query} {budget}", lambda: self._plan(state, budget, findings=False))
+        return self.kept.get(f"plan {state.query} {budget}", lambda: self._plan(state, budget, BREAKING))
 
     def judge(self, state: State) -> Planned:
         """The same with all findings."""
         budget = self.budget(state)
-        return self.kept.get(f"judge {state.query} {budget}", lambda: self._plan(state, budget, findings=True))
+        return self.kept.get(f"judge {state.query} {budget}", lambda: self._plan(state, budget, None))
 
     def fit(self, state: State) -> Fit:
         """The smallest change under which it fits."""
         planned, budget = self.plan(state), self.budget(state)
         subject = planned.subject
-        if subject.replan is None:
+        if not subject.is_changeable:
             raise AnalysisError("this run could only be planned as it is; 'rlmem fit' edits its script")
-        replan = subject.replan
-        return self.kept.get(
-            f"fit {state.query} {budget}", lambda: Search(replan).fit(subject.asked, subject.plan)
-        )  # fmt: skip
+        return self.kept.get(f"fit {state.query} {budget}", Search(subject).fit)
 
     def budget(self, state: State) -> Budget:
         """The limits a state names; what this machine has left is read now and then, so that a picture is of one moment."""
@@ -124,14 +124,15 @@ class Planning:
             return self.kept.get(f"here {int(time.monotonic() // HERE_S)}", make_budget)
         return make_budget(ram=state.ram or None, vram=state.vram or None, machine=state.machine or None)
 
-    def _plan(self, state: State, budget: Budget, *, findings: bool) -> Planned:
-        planner = PatientPlanner(budget, read_calibration(), self.turns)
+    def _plan(self, state: State, budget: Budget, codes: Collection[str] | None) -> Planned:
+        form = self._form()
         if state.is_zoo:
-            return self._traced(state, planner, findings=findings)
+            return self._tried(state, form, budget, codes)
         source = self._source(state)
         own = resolve(source)
         state = canonical(state, source, own)
-        subject = described(planner, source.having(changed(state.sets), LINK), findings=findings)
+        subject = form.subject(source.having(changed(state.sets), LINK), budget)
+        subject = rules.with_findings(subject, codes=codes)
         return Planned(state=state, subject=subject, own=own, document=plan_document(subject.plan))
 
     def _source(self, state: State) -> RunSpec:
@@ -146,31 +147,37 @@ class Planning:
             )
         return read_preset(state.target)
 
-    def _traced(self, state: State, planner: Planner, *, findings: bool) -> Planned:
+    def _form(self) -> ClosedForm:
+        """One closed form for all pages, so that what one has predicted serves the others; anew after a calibration."""
+        constants = read_calibration()
+        if self.form is None or self.form.constants != constants:
+            self.form = PatientForm(constants, self.turns)
+        return self.form
+
+    def _tried(self, state: State, form: ClosedForm, budget: Budget, codes: Collection[str] | None) -> Planned:
         run = self.runs.get(state.target)
         if run is None:
             raise NotTriedError(f"{state.target} has to be tried before it can be planned")
-        subject = self.kept.get(f"tried {state.target} {planner.budget}", lambda: tried(planner, run))
+        subject = self.kept.get(
+            f"tried {state.target} {budget}", lambda: with_findings(plan_dry_run(run, budget, form))
+        )
         own = subject.plan.spec
         state = canonical(state, subject.asked, own)
         if state.sets:
-            subject = _changed(subject, state, findings=findings)
+            subject = _changed(subject, state, codes)
         return Planned(state=state, subject=subject, own=own, document=plan_document(subject.plan))
 
 
-def _changed(subject: Subject, state: State, *, findings: bool) -> Subject:
+def _changed(subject: Subject, state: State, codes: Collection[str] | None) -> Subject:
     """A run that a dry run met, turned: the closed form of the changed run, moved by what the dry run saw beyond it."""
-    if subject.replan is None:
+    if not subject.is_changeable:
         raise AnalysisError(f"{state.target} can only be planned as it is: its loop is its own")
-    asked = subject.asked.having(changed(state.sets), LINK)
-    plan = subject.replan(asked)
+    subject = subject.having(changed(state.sets), LINK)
     try:
-        context = Context(plan=plan, asked=asked, replan=subject.replan)
-        found = find(context, codes=None if findings else BREAKING)
+        found = rules.find(subject, codes=codes)
     except SpecError:
         found = ()
-    notes = (MOVED, *plan.notes)
-    return replace(subject, plan=replace(plan, findings=found, notes=notes), asked=asked)
+    return replace(subject, plan=replace(subject.plan, findings=found, notes=(MOVED, *subject.plan.notes)))
 
 
 def canonical(state: State, source: RunSpec, own: RunSpec) -> State:

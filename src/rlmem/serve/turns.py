@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.spec import RunSpec
 
 #: Whoever gives way goes on after this time all the same.
@@ -42,14 +42,14 @@ class Turns:
                 self._changed.wait_for(lambda: not self._pictures, PATIENCE_S)
 
 
-class PatientPlanner(Planner):
+class PatientForm(ClosedForm):
     """Plans that give way, one by one: a remedy takes dozens of them."""
 
-    def __init__(self, budget: Budget, constants: Constants | None, turns: Turns) -> None:
-        super().__init__(budget, constants)
+    def __init__(self, constants: Constants | None, turns: Turns) -> None:
+        super().__init__(constants)
         self._turns = turns
 
-    def plan(self, spec: RunSpec, *, findings: bool = True) -> Plan:
+    def plan(self, asked: RunSpec, budget: Budget) -> Plan:
         """The plan of a run, when nobody waits for another."""
         self._turns.give_way()
-        return super().plan(spec, findings=findings)
+        return super().plan(asked, budget)

@@ -14,7 +14,7 @@ from decimal import ROUND_CEILING, Decimal
 from rlmem.errors import UsageError
 from rlmem.ledger import Peak
 from rlmem.plan import Plan, verdict_of
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm, Planner
 from rlmem.swarm.settings import Settings
 from rlmem.swarm.spec import swarm_spec
 from rlmem.units import format_size
@@ -113,7 +113,7 @@ def candidates(settings: Settings) -> Iterator[int]:
 
 def _at(settings: Settings, chunk: int, planner: Planner, why: str) -> Fitted:
     chosen = replace(settings, chunk=chunk)
-    return Fitted(settings=chosen, plan=planner.plan(swarm_spec(chosen), findings=False), why=why)
+    return Fitted(settings=chosen, plan=ClosedForm(planner.constants).plan(swarm_spec(chosen), planner.budget), why=why)
 
 
 def _fits(fitted: Fitted, *, safe: bool) -> bool:

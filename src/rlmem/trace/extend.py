@@ -7,7 +7,7 @@ them have rows of their own, which the ledger shows at their real size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -16,7 +16,6 @@ from rlmem.agent.protocol import Facts
 from rlmem.errors import RlmemError
 from rlmem.model.autograd import CHANNEL_BLOCK
 from rlmem.plan import Plan
-from rlmem.planner import Planner
 from rlmem.quantity import Quantity
 from rlmem.spec import RunSpec
 from rlmem.trace import align
@@ -26,7 +25,7 @@ _AXES = ("n_steps", "batch_size")
 
 
 def extend(
-    facts: Facts, spec: RunSpec, planner: Planner, closed: Plan | None
+    facts: Facts, spec: RunSpec, plan_of: Callable[[RunSpec], Plan], closed: Plan | None
 ) -> tuple[tuple[Growth, ...], tuple[str, ...]]:
     """Growth by phase from the sizes reached to those wanted, and what to say about it."""
     short, wanted = _short(facts)
@@ -42,7 +41,7 @@ def extend(
         others.pop("batch_size")
     if others:
         try:
-            growth += _closed_forms(spec, planner, closed, others, short)
+            growth += _closed_forms(spec, plan_of, closed, others, short)
         except RlmemError as error:
             notes.append(f"the figures are too low: {', '.join(others)} could not be extended ({error})")
     return _largest_moment(growth), tuple(notes)
@@ -129,14 +128,18 @@ def _scratch(event: align.Event) -> int:
 
 
 def _closed_forms(
-    spec: RunSpec, planner: Planner, closed: Plan | None, others: Mapping[str, int], short: Mapping[str, int]
+    spec: RunSpec,
+    plan_of: Callable[[RunSpec], Plan],
+    closed: Plan | None,
+    others: Mapping[str, int],
+    short: Mapping[str, int],
 ) -> list[Growth]:
     """Collect and update at the real sizes, less the same at the sizes reached; the batch is held where it was run."""
     if closed is None:
-        planner.plan(spec, findings=False)  # says why there is no closed form
+        plan_of(spec)  # says why there is no closed form
     held = {name: value for name, value in short.items() if name not in others}
-    large = planner.plan(spec.having(held, "reached in the dry run"), findings=False)
-    small = planner.plan(spec.having(short, "reached in the dry run"), findings=False)
+    large = plan_of(spec.having(held, "reached in the dry run"))
+    small = plan_of(spec.having(short, "reached in the dry run"))
     growth = []
     for phase in ("collect", "update"):
         # Worker processes were measured, and those not started are added as they are.

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from rlmem.planner import Planner
+from rlmem.plan import Budget
+from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
 from rlmem.runner.child import run_child
@@ -26,7 +27,8 @@ Tick = Callable[[Any], None]
 class Job:
     """How a target is run: under which cap, for how long, with which changes of its model."""
 
-    planner: Planner
+    budget: Budget
+    form: ClosedForm
     target: RunnableTarget
     changes: Mapping[str, Any]
     device: str | None = None

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from rlmem.capacity import over
+from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.programs.points import REFUSED
-from rlmem.remedies.base import Fit, State, Wishes, over
+from rlmem.remedies.base import Fit, State, Wishes
 from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_script
 from rlmem.remedies.search import Search
@@ -17,7 +19,7 @@ from rlmem.trace.drafts import Draft
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
 from rlmem.trace.loops import Loop
-from rlmem.trace.plan import Traced, traced
+from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.target import RunnableTarget
 
 
@@ -33,21 +35,20 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
     text, script = _script(job.target)
     run = job.run(job.target, f"dry run of {job.target.name}")
     try:
-        found = traced(job.planner, run)
+        found = plan_dry_run(run, job.budget, job.form)
     except AnalysisError:
         if script is None or text is None or not _was_refused(run):
             raise
         return Loop(job, wishes, None, text, script, run.facts).fitted()
     if found.plan.leaks:
-        state = State(asked=found.asked, plan=found.plan)
+        state = State(subject=found)
         return Fitted(fit=Fit(start=state, end=state, status="grows"), written=Written(kind="nothing"))
-    if found.replan is None:
+    if not found.is_changeable:
         if script is None or text is None:
             return _unedited(found)
         return Loop(job, wishes, found, text, script, run.facts).fitted()
     if _was_refused(run) and "buffer_size" in found.plan.spec:
         found = _started_smaller(job, found)
-    assert found.replan is not None
     start = found.plan.spec
 
     def by_hand(state: State) -> tuple[str, ...]:
@@ -55,7 +56,7 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
             return zoo(job.target.text, job.target.args, start, state).by_hand
         return edit_script(script, start, state).by_hand if script else snippet(start, state).by_hand
 
-    fit = Search(found.replan, wishes, writable=lambda state: not by_hand(state)).fit(found.asked, found.plan)
+    fit = Search(found, wishes, writable=lambda state: not by_hand(state)).fit()
     needed = _needed(job.target, fit.end)
     if job.target.kind == "zoo":
         given, _ = zoo_hyperparameters(start, fit.end)
@@ -80,22 +81,22 @@ def _needed(target: RunnableTarget, state: State) -> tuple[str, ...]:
     return lacking(target, "rlmem", "numba")
 
 
-def _started_smaller(job: Job, found: Traced) -> Traced:
+def _started_smaller(job: Job, found: Subject) -> Subject:
     """A run whose buffer is refused here, seen with a smaller one: its data says what a compact store makes of it."""
     size = found.plan.spec.count("buffer_size")
     small = max(size // START_SHARE, 1)
     try:
         run = job.run(job.target, f"dry run with buffer_size {small:,}", {"buffer_size": small})
-        seen = traced(job.planner, run)
+        seen = plan_dry_run(run, job.budget, job.form)
     except AnalysisError:
         return found
-    if seen.replan is None:
+    if not seen.is_changeable:
         return found
     asked = seen.asked.having({"buffer_size": size}, found.plan.spec.origin("buffer_size"))
-    plan = seen.replan(asked)
+    plan = seen.plan_of(asked)
     note = f"as it is it cannot start here: a dry run with buffer_size {small:,} was extended by the closed form"
     plan = replace(plan, method="dry run", notes=(note, *seen.plan.notes))
-    return Traced(plan=plan, asked=asked, replan=seen.replan)
+    return replace(seen, plan=plan, asked=asked)
 
 
 def _was_refused(run: DryRun) -> bool:
@@ -104,9 +105,9 @@ def _was_refused(run: DryRun) -> bool:
     return run.outcome.status == "oom" or any(word in message for word in REFUSED)
 
 
-def _unedited(found: Traced) -> Fitted:
+def _unedited(found: Subject) -> Fitted:
     """A loop of its own in something that is not a script to edit."""
-    state = State(asked=found.asked, plan=found.plan)
+    state = State(subject=found)
     status = "already" if over(found.plan) <= 0 else "expected" if over(found.plan, expected=True) <= 0 else "no"
     return Fitted(fit=Fit(start=state, end=state, status=status), written=Written(kind="nothing"))
 

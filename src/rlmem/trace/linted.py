@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from rlmem.core.target import Target
 from rlmem.errors import RlmemError
 from rlmem.findings import SEVERITIES, Finding, Place
 from rlmem.ledger import Leak
@@ -13,14 +14,13 @@ from rlmem.lint.settings import Asked, settings_for
 from rlmem.measure.sources import added_at
 from rlmem.plan import Budget, Plan
 from rlmem.rules import CODES, find_rule, rules
-from rlmem.trace.target import RunnableTarget
 
 #: What compares a run with a machine, which the plan itself does.
 _LIMITS = "limits"
 _KEPT_GRAPH = "MEM601"
 
 
-def with_lint(plan: Plan, target: RunnableTarget, *, described: bool) -> Plan:
+def with_lint(plan: Plan, target: Target, *, described: bool) -> Plan:
     """The plan with the findings of ``rlmem lint`` on its script.
 
     Where both say the same, the plan's word stands, with the line. Of a run that was ``described``, the plan has judged
@@ -36,7 +36,7 @@ def with_lint(plan: Plan, target: RunnableTarget, *, described: bool) -> Plan:
     return replace(plan, findings=tuple(findings))
 
 
-def lint_findings(target: RunnableTarget, budget: Budget) -> tuple[Finding, ...]:
+def lint_findings(target: Target, budget: Budget) -> tuple[Finding, ...]:
     """What ``rlmem lint`` says of a target that is a script."""
     if target.kind != "script":
         return ()
@@ -53,7 +53,7 @@ def _line(place: Place | None) -> str | None:
     return None if place is None else f"{Path(place.path).name}:{place.line}"
 
 
-def with_cause(plan: Plan, leak: Leak, target: RunnableTarget) -> Plan:
+def with_cause(plan: Plan, leak: Leak, target: Target) -> Plan:
     """The plan of a loop that grows, with where its source adds to what grows; the findings about that come first."""
     if target.kind != "script" or leak.owner is None:
         return plan

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.agent.protocol import Facts
+from rlmem.capacity import over
+from rlmem.core.subject import Subject
 from rlmem.edits import Edit
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
@@ -17,17 +19,18 @@ from rlmem.ledger import Peak
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.plan import Plan
 from rlmem.remedies import REMEDIES
-from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes, over
+from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes
 from rlmem.remedies.finders import LEAST_SHARE
 from rlmem.remedies.script import edit_loop_buffer, loop_knob
 from rlmem.rules.knobs import rounded_down
 from rlmem.scripts import Script
 from rlmem.scripts.counts import Count, with_argument
+from rlmem.spec import RunSpec
 from rlmem.trace.drafts import Draft, tried
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
 from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of
 from rlmem.trace.loop_rows import HOW, ROWS_ONCE, kept_twice
-from rlmem.trace.plan import Traced, traced
+from rlmem.trace.plan import plan_dry_run
 from rlmem.units import format_size
 
 #: Dry runs that may be spent on finding the largest value of a loop's count.
@@ -49,11 +52,11 @@ class Loop:
     """
 
     def __init__(
-        self, job: Job, wishes: Wishes, start: Traced | None, text: Text, script: Script, facts: Facts
+        self, job: Job, wishes: Wishes, start: Subject | None, text: Text, script: Script, facts: Facts
     ) -> None:
         self.job, self.wishes, self.text, self.script = job, wishes, text, script
         self.path = Path(job.target.text)
-        self.start = State(asked=start.asked, plan=start.plan) if start else None
+        self.start = State(subject=start) if start else None
         self.early = self._early()
         #: The plan of a copy that grows for as long as it runs, if one did.
         self.leaking: Plan | None = None
@@ -72,7 +75,7 @@ class Loop:
         """Already, by keeping observations once, by a count on top of that, by a count alone; else the closest."""
         if self.start is not None and self.early:
             found = self._traced(Draft(), "dry run with an earlier update")
-            self.start = State(asked=found.asked, plan=found.plan)
+            self.start = State(subject=found)
         if self.start is not None and over(self.start.plan) <= 0:
             return self._answer("already", self.start, Draft())
         swapped, draft = self._swapped()
@@ -86,10 +89,10 @@ class Loop:
         return self._answer("expected" if over(swapped.plan, expected=True) <= 0 else "no", swapped, draft)
 
     def _answer(self, status: str, end: State, draft: Draft) -> Fitted:
-        start = self.start or State(asked=end.asked, plan=end.steps[0].before)
+        start = self.start or State(subject=replace(end.subject, plan=end.steps[0].before))
         leaking = end.plan if end.plan.leaks else self.leaking if status == "no" else None
         if leaking is not None:  # no count makes a leak fit
-            grown = replace(end, plan=leaking, steps=())
+            grown = State(subject=replace(end.subject, plan=leaking))
             return as_diff(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
         fit = Fit(start=start, end=end, status=status)
         by_hand = () if status == "already" else (*self._lacking(end), *self._by_hand(end, draft))
@@ -148,7 +151,7 @@ class Loop:
             return self.start, self._unchanged(f"the edited copy did not run ({error})")
         if self.start is not None and over(found.plan) >= over(self.start.plan):
             return self.start, self._unchanged("the edited copy needs as much: its rows do not follow one another")
-        before = self.start or State(asked=found.asked, plan=found.plan)
+        before = self.start or State(subject=found)
         return self._stepped(before, remedy, change, {"storage": "plain"}, found.plan), draft
 
     def _unchanged(self, reason: str) -> Draft:
@@ -173,7 +176,7 @@ class Loop:
             value = line.largest()
             if value is not None:
                 plan = line.seen[value]
-                before = state or State(asked=plan.spec, plan=line.extended(now))
+                before = state or self._extended(plan.spec, line.extended(now))
                 how = f"{knob.count.name}: {knob.count.text} becomes {knob.count.written(value)} ({knob.count.place})"
                 change = Change(values={knob.field: value}, how=how)
                 after = self._stepped(before, remedy, change, {knob.field: now}, plan)
@@ -206,19 +209,23 @@ class Loop:
         most = self.wishes.max_slowdown
         return most is None or (remedy.slowdown is not None and remedy.slowdown <= most)
 
-    def _traced(self, draft: Draft, what: str) -> Traced:
+    def _traced(self, draft: Draft, what: str) -> Subject:
         with tried(draft.and_edits(self.path, self.text, self.early), self.job.target) as target:
             run = self.job.run(target, what)
-        found = traced(self.job.planner, replace(run, target=self.job.target))
+        found = plan_dry_run(replace(run, target=self.job.target), self.job.budget, self.job.form)
         self.leaking = found.plan if found.plan.leaks else self.leaking
         if not self.early:
             return found
         note = f"in the copies that were run, learning starts after {EARLY_STEPS:,} steps, so that an update is seen"
         return replace(found, plan=replace(found.plan, notes=(note, *found.plan.notes)))
 
+    def _extended(self, spec: RunSpec, plan: Plan) -> State:
+        """The run at a size that cannot be started, by a plan that was extended to it."""
+        return State(subject=Subject(asked=spec, plan=plan, source=self.job.form, is_changeable=False))
+
     def _stepped(self, state: State, remedy: Remedy, change: Change, old: Mapping[str, Any], plan: Plan) -> State:
         step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=plan)
-        return State(asked=state.asked, plan=plan, steps=(*state.steps, step))
+        return State(subject=replace(state.subject, plan=plan), steps=(*state.steps, step))
 
 
 class Line:

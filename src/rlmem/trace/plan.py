@@ -1,18 +1,18 @@
-"""A plan from a dry run: its ledger, judged like any other, with findings from the description it gave."""
+"""A plan from a dry run: its ledger, judged like any other."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import replace
 
 from rlmem.agent.protocol import Facts, LoopFacts
-from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
+from rlmem.core.subject import Subject
+from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.ledger import Leak, Ledger, Peak
-from rlmem.plan import Plan
-from rlmem.planner import Planner
+from rlmem.model.constants import Constants
+from rlmem.plan import Budget, Plan
+from rlmem.planner import ClosedForm
 from rlmem.quantity import Quantity
-from rlmem.rules import find
-from rlmem.rules.base import Context
 from rlmem.schedule import reached
 from rlmem.spec import RunSpec
 from rlmem.trace import sizing
@@ -22,7 +22,6 @@ from rlmem.trace.extend import extend, stretch
 from rlmem.trace.gpu import move_to_gpu
 from rlmem.trace.growth import find_leak, updates_missing
 from rlmem.trace.ledger import TracedLedger, file_name, is_partly_written, is_untouched
-from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.refused import refused_arguments, said_at_exit
 from rlmem.units import MIB, format_size
 
@@ -38,71 +37,129 @@ _GPU_LIBRARIES = {"torch", "jax", "tensorflow", "cupy"}
 MOST_UNTOUCHED = 3
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Traced:
-    """A plan from a dry run, and what is needed to plan the same run changed."""
+def plan_dry_run(run: DryRun, budget: Budget, form: ClosedForm | None = None) -> Subject:
+    """Return what a dry run met, planned against a budget, without findings.
 
-    plan: Plan
-    #: The run as it was met, to be changed.
-    asked: RunSpec
-    #: The plan of a changed run; ``None`` where the description is not enough for a closed form.
-    replan: Callable[[RunSpec], Plan] | None
+    It falls back to the closed form when the run stopped early but said what it was.
+
+    Args:
+        run: the dry run.
+        budget: what there is.
+        form: plans of descriptions, with the constants of the run's interpreter; shipped ones by default.
+
+    Raises:
+        UsageError: the target refused its arguments.
+        AnalysisError: the run stopped before anything was known.
+    """
+    source = TriedSource(run, form or ClosedForm())
+    plan = source.judge(source.asked, budget)
+    versions = run.facts.get("versions") or {}
+    return Subject(
+        asked=source.asked,
+        plan=plan,
+        source=source,
+        is_changeable=source.is_changeable,
+        target=run.target,
+        versions={name: str(version) for name, version in versions.items()},
+    )
 
 
-def plan_dry_run(planner: Planner, run: DryRun) -> Plan:
-    """The plan; falls back to the closed form when the run stopped early but said what it was."""
-    return traced(planner, run).plan
+class TriedSource:
+    """Plans of a run as a dry run met it; changed, they are closed forms moved by what the dry run saw beyond its own."""
 
+    def __init__(self, run: DryRun, form: ClosedForm) -> None:
+        self.run, self.form = run, form
+        #: The run as it was met, to be changed.
+        self.asked = describe(run)
+        self.is_changeable = self._closed(Budget(name="")) is not None
+        self._plans: dict[Budget, Plan] = {}
 
-def traced(planner: Planner, run: DryRun) -> Traced:
-    """The plan with all findings, and a way to plan the run changed."""
-    found = _traced(planner, run)
-    plan = with_lint(found.plan, run.target, described=found.replan is not None)
-    leak = next((peak.leak for peak in plan.peaks if peak.leak is not None), None)
-    return replace(found, plan=plan if leak is None else with_cause(plan, leak, run.target))
+    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
+        """Return the plan of the run as it was met; of a changed one, as :meth:`plan`."""
+        if asked is not self.asked:
+            return self.plan(asked, budget)
+        if budget not in self._plans:
+            self._plans[budget] = self._plan(budget)
+        return self._plans[budget]
 
+    def plan(self, asked: RunSpec, budget: Budget) -> Plan:
+        """Return the plan of a changed run."""
+        after = self.form.plan(asked, budget)
+        before, closed = self.judge(self.asked, budget), self.form.plan(self.asked, budget)
+        if before.method != "dry run":
+            return after
+        shift = {peak.device: peak.expected_bytes - _expected(closed, peak.device) for peak in before.tops}
+        return replace(after, peaks=tuple(_moved(peak, shift.get(peak.device, 0)) for peak in after.peaks))
 
-def _traced(planner: Planner, run: DryRun) -> Traced:
-    """The plan with the findings of its description."""
-    spec = describe(run)
-    closed = _closed(planner, spec)
-    phases = run.facts["phases"]
-    if run.met == "learn" and "update" in phases:
-        growth, notes = extend(run.facts, spec, planner, closed)
-        notes = (*notes, *sizing.notes(run.facts, spec))
+    def _plan(self, budget: Budget) -> Plan:
+        run = self.run
+        closed = self._closed(budget)
+        if run.met == "learn" and "update" in run.facts["phases"]:
+            return self._learn(budget, closed)
+        if _is_measured(run):
+            return self._own_loop(budget, closed)
+        if closed is not None:
+            return replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
+        if refused := refused_arguments(run):
+            raise UsageError(refused)
+        raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
+
+    def _closed(self, budget: Budget) -> Plan | None:
+        """The closed form of what was met; ``None`` when the description is not enough for one."""
+        try:
+            return self.form.plan(self.asked, budget)
+        except RlmemError:
+            return None
+
+    def _learn(self, budget: Budget, closed: Plan | None) -> Plan:
+        """A model of a framework's: its ledger, extended to the sizes that the dry run did not reach."""
+        run, spec = self.run, self.asked
+        growth, notes = extend(run.facts, spec, lambda other: self.form.plan(other, budget), closed)
+        notes = (*_learn_notes(run, spec), *notes, *sizing.notes(run.facts, spec))
         ledger = TracedLedger(run.facts, growth, written=_written(spec), stretch=stretch(run.facts)).ledger()
         unknown: dict[str, str] = {}
         if wants_gpu(run.facts):
-            ledger, more = _with_gpu(ledger, run, planner)
+            ledger, more = _with_gpu(ledger, run, self.form.constants)
             notes = (*notes, *more)
-            if planner.budget.vram_bytes and "vram" not in ledger.devices:
+            if budget.vram_bytes and "vram" not in ledger.devices:
                 unknown["vram"] = more[0]
-        found = _judged(planner, spec, ledger, closed, (*_learn_notes(run, spec), *notes))
-        return replace(found, plan=replace(found.plan, unknown=unknown))
-    if _is_measured(run):
-        return _own_loop(planner, run, spec, closed)
-    if closed is not None:
-        plan = replace(closed, method="closed form", notes=(_stopped(run), *closed.notes))
-        return Traced(plan=plan, asked=spec, replan=lambda other: planner.plan(other, findings=False))
-    if refused := refused_arguments(run):
-        raise UsageError(refused)
-    raise AnalysisError(f"{run.target.text}: {_stopped(run)}")
+        return _judged(ledger, budget, closed.spec if closed else spec, notes, unknown)
+
+    def _own_loop(self, budget: Budget, closed: Plan | None) -> Plan:
+        """A script with a loop of its own: its ledger, and whether it grows."""
+        run = self.run
+        leak = find_leak(run.facts, budget.ram_bytes)
+        ledger = TracedLedger(run.facts, leak=leak, limit_bytes=budget.ram_bytes).ledger()
+        unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
+        plan = _judged(ledger, budget, closed.spec if closed else self.asked, _loop_notes(run), unknown)
+        if leak is not None:
+            peaks = tuple(replace(peak, leak=leak) if _grows(peak) else peak for peak in plan.peaks)
+            return replace(plan, peaks=peaks, notes=(*_leak_notes(leak), *plan.notes))
+        if run.met != "end" and run.facts.get("loop") and (missing := updates_missing(run.facts)):
+            return replace(plan, cautions=(missing,))
+        return plan
 
 
-def _own_loop(planner: Planner, run: DryRun, spec: RunSpec, closed: Plan | None) -> Traced:
-    """A script with a loop of its own: its ledger, whether it grows, and what lint says of it."""
-    budget = planner.budget
-    leak = find_leak(run.facts, budget.ram_bytes)
-    ledger = TracedLedger(run.facts, leak=leak, limit_bytes=budget.ram_bytes).ledger()
-    found = _judged(planner, spec, ledger, closed, _loop_notes(run))
-    plan = found.plan
-    if leak is not None:
-        peaks = (replace(peak, leak=leak) if _grows(peak) else peak for peak in plan.peaks)
-        plan = replace(plan, peaks=tuple(peaks), notes=(*_leak_notes(leak), *plan.notes))
-    elif run.met != "end" and run.facts.get("loop") and (missing := updates_missing(run.facts)):
-        plan = replace(plan, cautions=(missing,))
-    unknown = {"vram": _NO_VRAM} if budget.vram_bytes and _may_use_gpu(run.facts) else {}
-    return replace(found, plan=replace(plan, unknown=unknown))
+def _judged(ledger: Ledger, budget: Budget, spec: RunSpec, notes: tuple[str, ...], unknown: Mapping[str, str]) -> Plan:
+    """Peaks and verdict of a traced ledger; where RAM and VRAM are one pool, it says where each byte was seen."""
+    return Plan(
+        spec=spec,
+        budget=budget,
+        ledger=ledger,
+        peaks=ledger.peaks(budget.limits),
+        method="dry run",
+        notes=notes,
+        unknown=unknown,
+    )
+
+
+def _moved(peak: Peak, shift: int) -> Peak:
+    return replace(
+        peak,
+        low_bytes=max(0, peak.low_bytes + shift),
+        expected_bytes=max(0, peak.expected_bytes + shift),
+        high_bytes=max(0, peak.high_bytes + shift),
+    )
 
 
 def _is_measured(run: DryRun) -> bool:
@@ -140,63 +197,14 @@ def _leak_notes(leak: Leak) -> tuple[str, ...]:
     return (f"{seen}; its loop goes on for {leak.left:,.0f} more, which would add {need}",)
 
 
-def _with_gpu(ledger: Ledger, run: DryRun, planner: Planner) -> tuple[Ledger, tuple[str, ...]]:
+def _with_gpu(ledger: Ledger, run: DryRun, constants: Constants) -> tuple[Ledger, tuple[str, ...]]:
     settings = run.facts["model"]["settings"]
     batch = settings.get("batch_size") or settings.get("n_steps", 0) * settings.get("n_envs", 1)
     try:
-        moved = move_to_gpu(ledger, run.facts, batch, planner.constants)
+        moved = move_to_gpu(ledger, run.facts, batch, constants)
     except AnalysisError as error:
         return ledger, (f"VRAM is not predicted: {error}",)
     return moved, ("the learner is on a GPU: its update was recorded op by op at two small sizes and replayed",)
-
-
-def _closed(planner: Planner, spec: RunSpec) -> Plan | None:
-    """The closed form of what was met; ``None`` when the description is not enough for one."""
-    try:
-        return planner.plan(spec)
-    except RlmemError:
-        return None
-
-
-def _judged(planner: Planner, spec: RunSpec, ledger: Ledger, closed: Plan | None, notes: tuple[str, ...]) -> Traced:
-    """Peaks and verdict of the traced ledger; what a remedy saves is the difference of two closed forms."""
-    budget = planner.budget
-    plan = Plan(
-        spec=closed.spec if closed else spec,
-        budget=budget,
-        ledger=ledger,
-        peaks=ledger.peaks(budget.limits),
-        method="dry run",
-        notes=notes,
-    )
-    if closed is None:
-        return Traced(plan=plan, asked=spec, replan=None)
-    replan = shifted(planner, plan, closed)
-    try:
-        findings = find(Context(plan=plan, asked=spec, replan=replan))
-    except SpecError:
-        findings = ()
-    return Traced(plan=replace(plan, findings=findings), asked=spec, replan=replan)
-
-
-def shifted(planner: Planner, plan: Plan, closed: Plan) -> Callable[[RunSpec], Plan]:
-    """Closed forms of changed runs, moved by what the dry run saw beyond the closed form of the run as it is."""
-    shift = {peak.device: peak.expected_bytes - _expected(closed, peak.device) for peak in plan.tops}
-
-    def replan(other: RunSpec) -> Plan:
-        after = planner.plan(other, findings=False)
-        peaks = tuple(
-            replace(
-                peak,
-                low_bytes=max(0, peak.low_bytes + shift.get(peak.device, 0)),
-                expected_bytes=max(0, peak.expected_bytes + shift.get(peak.device, 0)),
-                high_bytes=max(0, peak.high_bytes + shift.get(peak.device, 0)),
-            )
-            for peak in after.peaks
-        )
-        return replace(after, peaks=peaks)
-
-    return replan
 
 
 def _expected(plan: Plan, device: str) -> int:

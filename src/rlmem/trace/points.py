@@ -14,7 +14,7 @@ from rlmem.errors import AnalysisError, UsageError, did_you_mean
 from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.points import Point, PointOptions, PredictedPeak
 from rlmem.programs.points import process_parts
 from rlmem.trace.changes import option_names, prepare_run
@@ -53,7 +53,7 @@ class Foreseen:
 def plan_point(target: Target, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
     """What a dry run says of a point."""
     found, changes, device = _resolved(target, values, options)
-    planner = Planner(make_budget(), read_calibration(found.python))
+    budget, form = make_budget(), ClosedForm(read_calibration(found.python))
     gpu = None
     try:
         run = dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes)
@@ -62,7 +62,7 @@ def plan_point(target: Target, values: Mapping[str, int | str], options: PointOp
             return Foreseen(
                 why=f"{target.text}: {run.stop['message']}{_meant(target, values)}", uses_gpu=gpu, refused=True
             )
-        plan = plan_dry_run(planner, run)
+        plan = plan_dry_run(run, budget, form).plan
     except UsageError as error:
         return Foreseen(why=str(error), uses_gpu=gpu, refused=True)
     except AnalysisError as error:

@@ -44,7 +44,7 @@ def test_the_buffer_fits_with_its_upper_bound_and_one_more_row_does_not() -> Non
         "action": {"type": "box", "shape": [8]},
     }
     for rows, fits in ((size, True), (size + 2, False)):
-        plan = planner.plan(describe(spaces, "sac", {"buffer_size": rows}), findings=False)
+        plan = planner.plan(describe(spaces, "sac", {"buffer_size": rows}))
         assert (over(plan) <= 0) is fits
 
 

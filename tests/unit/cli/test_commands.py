@@ -257,7 +257,7 @@ def test_an_interrupt_is_one_line_and_130(capsys: pytest.CaptureFixture[str], mo
     def interrupted(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlmem.sources.read_description", interrupted)
+    monkeypatch.setattr("rlmem.app.subjects.read_description", interrupted)
     code, out, err = call(capsys, "plan", "pidog-sac", *LIMITS)
     assert (code, out, err.strip()) == (130, "", "rlmem: interrupted; nothing was written")
 
@@ -266,7 +266,7 @@ def test_running_out_of_memory_is_said_so(capsys: pytest.CaptureFixture[str], mo
     def starved(*_: Any, **__: Any) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("rlmem.sources.read_description", starved)
+    monkeypatch.setattr("rlmem.app.subjects.read_description", starved)
     assert call(capsys, "plan", "pidog-sac", *LIMITS) == (3, "", "rlmem: out of memory while planning\n")
 
 

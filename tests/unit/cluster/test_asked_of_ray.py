@@ -24,7 +24,7 @@ def test_options_of_an_actor_need_no_ray() -> None:
 def test_a_share_is_of_the_gpu_that_the_plan_was_made_for() -> None:
     vram = find_machine("a100-80gb").vram_bytes
     spec = load("pyboy-ppo")
-    plan = Planner(Budget(name="a100", vram_bytes=vram)).plan(spec, findings=False)
+    plan = Planner(Budget(name="a100", vram_bytes=vram)).plan(spec)
     on_nodes = resources_for(spec, nodes="(64GB,1xA100-80GB)")
     assert resources_for(plan) == on_nodes
     assert 0.1 < on_nodes["num_gpus"] < 0.5
@@ -36,7 +36,7 @@ def test_a_share_is_of_the_gpu_that_the_plan_was_made_for() -> None:
 
 
 def test_more_than_one_gpu_holds_is_an_error() -> None:
-    plan = Planner(Budget(name="small", vram_bytes=8 * 10**9)).plan(load("pyboy-ppo"), findings=False)
+    plan = Planner(Budget(name="small", vram_bytes=8 * 10**9)).plan(load("pyboy-ppo"))
     with pytest.raises(AnalysisError, match="more than one GPU has"):
         resources_for(plan)
     with pytest.raises(AnalysisError, match="of GPU memory, the nearest node has"):

@@ -24,7 +24,7 @@ PLANNER = Planner(Budget(name="none"))
 
 
 def planned(target: str, *sets: str) -> Plan:
-    return PLANNER.plan(load(target, sets), findings=False)
+    return PLANNER.plan(load(target, sets))
 
 
 def rllib(algorithm: str = "ppo", **values: Any) -> Plan:
@@ -36,7 +36,7 @@ def rllib(algorithm: str = "ppo", **values: Any) -> Plan:
         "action": {"type": "discrete", "n": 6},
         **{name.replace("__", "."): value for name, value in values.items()},
     }
-    return PLANNER.plan(RunSpec().having(fields, "test"), findings=False)
+    return PLANNER.plan(RunSpec().having(fields, "test"))
 
 
 def test_a_run_in_one_place_is_one_bundle_with_its_upper_bound() -> None:

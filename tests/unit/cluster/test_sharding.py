@@ -8,22 +8,21 @@ from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.sharding import Sharding, shard
+from rlmem.core.subject import Subject
 from rlmem.errors import SpecError, UsageError
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.plan import Budget
+from rlmem.planner import ClosedForm
 from rlmem.sources import load
 from rlmem.spec import RunSpec
 
-PLANNER = Planner(Budget(name="none"))
 
-
-def replan(spec: RunSpec) -> Plan:
-    return PLANNER.plan(spec, findings=False)
+def planned(spec: RunSpec) -> Subject:
+    return ClosedForm().subject(spec, Budget(name="none"))
 
 
 def swarm(nodes: str, *sets: str) -> Sharding:
-    return shard(load("drone-swarm", ("agents=10M", "storage=stream", *sets)), "agents", replan, parse_nodes(nodes))
+    return shard(planned(load("drone-swarm", ("agents=10M", "storage=stream", *sets))), "agents", parse_nodes(nodes))
 
 
 @pytest.mark.parametrize("nodes", ["16x16GB", "3x64GB", "200x(8GB,2cpu)"])
@@ -32,7 +31,7 @@ def test_ten_million_agents_take_the_smallest_number_of_learners_that_fits(nodes
     assert found.packing.trials == 1
     assert found.shards * found.each >= found.whole == 10_000_000
     # With one learner fewer, each shard is larger than what any node holds beside what it pays once.
-    fewer = replan(load("drone-swarm", ("storage=stream", f"agents={-(-found.whole // (found.shards - 1))}")))
+    fewer = planned(load("drone-swarm", ("storage=stream", f"agents={-(-found.whole // (found.shards - 1))}"))).plan
     top, largest = fewer.top("ram"), max(group.ram_bytes for group in found.packing.groups)
     assert top is not None
     use = found.packing.uses[0]
@@ -93,9 +92,9 @@ def test_a_shard_that_never_fits_is_told_from_too_few_nodes() -> None:
 
 def test_only_counts_are_divided() -> None:
     with pytest.raises(UsageError, match="only counts"):
-        shard(load("drone-swarm"), "device", replan, parse_nodes("16GB"))
+        shard(planned(load("drone-swarm")), "device", parse_nodes("16GB"))
     with pytest.raises(SpecError, match="unknown key"):
-        shard(load("drone-swarm"), "agnts", replan, parse_nodes("16GB"))
+        shard(planned(load("drone-swarm")), "agnts", parse_nodes("16GB"))
 
 
 def test_rllib_has_learners_of_its_own() -> None:
@@ -109,4 +108,4 @@ def test_rllib_has_learners_of_its_own() -> None:
         "test",
     )
     with pytest.raises(UsageError, match=r"rllib\.num_learners"):
-        shard(spec, "n_envs", replan, parse_nodes("16GB"))
+        shard(planned(spec), "n_envs", parse_nodes("16GB"))

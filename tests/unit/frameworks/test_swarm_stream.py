@@ -106,7 +106,7 @@ def test_a_million_drones_fit_in_16_gb_and_the_assessed_run_needs_terabytes() ->
     top = made.top("ram")
     assert top is not None
     assert 8_789_000_000 < top.expected_bytes < 10_500_000_000
-    plain = planner.plan(load("drone-swarm", ("agents=1M",)), findings=False).top("ram")
+    plain = planner.plan(load("drone-swarm", ("agents=1M",))).top("ram")
     assert plain is not None
     assert plain.expected_bytes > 13 * 10**12
 

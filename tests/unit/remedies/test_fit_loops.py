@@ -32,14 +32,14 @@ def at(ram: str, refused_over: int = 10**12) -> tuple[Line, list[int]]:
         asked.append(value)
         if value > refused_over:
             return None
-        return planner.plan(load("pidog-sac", (f"buffer_size={value}",)), findings=False)
+        return planner.plan(load("pidog-sac", (f"buffer_size={value}",)))
 
     return Line(plan, 400_000), asked
 
 
 def test_the_largest_count_is_found_with_a_handful_of_dry_runs() -> None:
     line, asked = at("8GB")
-    line.seen[400_000] = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"), findings=False)
+    line.seen[400_000] = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"))
     value = line.largest()
     assert value is not None
     assert len(asked) <= 4
@@ -56,11 +56,11 @@ def test_a_dry_run_far_off_the_line_does_not_end_the_search() -> None:
         if value > 150_000 and not first:
             first.append(value)
             asked.append(value)
-            return Planner(make_budget(ram="8GB")).plan(load("pidog-sac", ("buffer_size=900000",)), findings=False)
+            return Planner(make_budget(ram="8GB")).plan(load("pidog-sac", ("buffer_size=900000",)))
         return usual(value)
 
     line.at = plan
-    line.seen[400_000] = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"), findings=False)
+    line.seen[400_000] = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"))
     line.first = 100_000
     value = line.largest()
     assert value is not None
@@ -75,7 +75,7 @@ def test_a_script_that_cannot_start_is_begun_small_and_extended() -> None:
     assert 160_000 <= value <= 175_000
     assert asked[0] == 25_000
     whole = line.extended(400_000).top("ram")
-    truth = Planner(make_budget(ram="8GB")).plan(load("pidog-sac"), findings=False).top("ram")
+    truth = Planner(make_budget(ram="8GB")).plan(load("pidog-sac")).top("ram")
     assert whole is not None
     assert truth is not None
     assert whole.expected_bytes == pytest.approx(truth.expected_bytes, rel=0.01)

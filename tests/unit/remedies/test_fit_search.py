@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlmem.budget import make_budget
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm, Planner
 from rlmem.remedies import KNOBS, REMEDIES
 from rlmem.remedies.base import KINDS, Fit, Wishes, over
 from rlmem.remedies.machine import would_do
@@ -20,10 +20,8 @@ CODED = 'coded_bytes={"image": [3000, 4000, 6000], "vector": [100, 124, 124]}'
 
 @cache
 def fit(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> Fit:
-    planner = Planner(make_budget(ram=ram, vram=vram))
-    asked = load(name, sets)
-    search = Search(lambda spec: planner.plan(spec, findings=False), Wishes(**wishes))
-    return search.fit(asked, planner.plan(asked, findings=False))
+    subject = ClosedForm().subject(load(name, sets), make_budget(ram=ram, vram=vram))
+    return Search(subject, Wishes(**wishes)).fit()
 
 
 def names(found: Fit) -> list[str]:
@@ -71,7 +69,7 @@ def test_what_the_steps_save_adds_up_to_the_difference_of_two_plans(name: str, r
     assert after is not None
     assert sum(step.saves["ram"] for step in found.end.steps) == before.expected_bytes - after.expected_bytes
     planner = Planner(make_budget(ram=ram, vram="80GB"))
-    again = planner.plan(load(name).having(found.end.changes, "again"), findings=False).top("ram")
+    again = planner.plan(load(name).having(found.end.changes, "again")).top("ram")
     assert again is not None
     assert again.expected_bytes == after.expected_bytes
 
@@ -80,7 +78,7 @@ def test_no_step_can_be_left_out_of_an_answer() -> None:
     found = fit("drone-swarm", "4GB")
     for step in found.end.steps:
         values = {p: v for s in found.end.steps if s is not step for p, v in s.change.values.items()}
-        plan = Planner(make_budget(ram="4GB", vram="80GB")).plan(load("drone-swarm").having(values, ""), findings=False)
+        plan = Planner(make_budget(ram="4GB", vram="80GB")).plan(load("drone-swarm").having(values, ""))
         assert over(plan) > 0, step.remedy.name
 
 
@@ -154,7 +152,7 @@ def test_learning_changes_as_little_as_possible() -> None:
     assert size > 1.8 * alone
     planner = Planner(make_budget(ram="8GB"))
     larger = load("pidog-sac").having({"storage": "compact", "buffer_size": size + 10_000}, "")
-    assert over(planner.plan(larger, findings=False)) > 0
+    assert over(planner.plan(larger)) > 0
 
 
 def test_a_knob_for_each_device_where_one_is_not_enough() -> None:
@@ -218,15 +216,14 @@ def test_each_knob_is_a_count_that_runs_have() -> None:
 
 
 def test_steps_that_can_be_written_come_before_those_that_cannot() -> None:
-    planner = Planner(make_budget(ram="8GB", vram="80GB"))
+    form, budget = ClosedForm(), make_budget(ram="8GB", vram="80GB")
 
     def found(*sets: str, by_hand: str) -> list[str]:
-        asked = load("pidog-sac", sets)
         search = Search(
-            lambda spec: planner.plan(spec, findings=False),
+            form.subject(load("pidog-sac", sets), budget),
             writable=lambda state: all(step.remedy.name != by_hand for step in state.steps),
         )
-        return names(search.fit(asked, planner.plan(asked, findings=False)))
+        return names(search.fit())
 
     assert found(CODED, by_hand="nothing") == ["compact-store", "codec"]
     assert found(CODED, by_hand="codec") == ["compact-store", "spill"]

@@ -11,7 +11,7 @@ import yaml
 from rlmem.budget import make_budget
 from rlmem.edits import apply
 from rlmem.plan import Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.remedies.base import State, Wishes
 from rlmem.remedies.program import run_file, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_loop_buffer, edit_script, loop_knob
@@ -24,10 +24,8 @@ CODED = 'coded_bytes={"image": [8000, 9000, 10000], "vector": [100, 124, 124]}'
 
 @cache
 def found(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> tuple[Plan, State]:
-    planner = Planner(make_budget(ram=ram, vram=vram))
-    asked = load(name, sets)
-    plan = planner.plan(asked, findings=False)
-    return plan, Search(lambda spec: planner.plan(spec, findings=False), Wishes(**wishes)).fit(asked, plan).end
+    subject = ClosedForm().subject(load(name, sets), make_budget(ram=ram, vram=vram))
+    return subject.plan, Search(subject, Wishes(**wishes)).fit().end
 
 
 def edited(text: str, plan: Plan, end: State) -> tuple[str, tuple[str, ...]]:
@@ -148,7 +146,7 @@ def test_workers_move_into_the_process() -> None:
     )
     plan, end = found("pyboy-ppo", "8GB", kinds=("speed",))
     step = next(step for step in end.steps if step.remedy.name == "environments-in-process")
-    after, left = edited(text, plan, State(asked=end.asked, plan=end.plan, steps=(step,)))
+    after, left = edited(text, plan, State(subject=end.subject, steps=(step,)))
     assert left == ()
     assert "vec_env_cls=DummyVecEnv)" in after
     assert "import DummyVecEnv\n" in after

@@ -15,7 +15,7 @@ import pytest
 
 from rlmem.budget import make_budget
 from rlmem.errors import UsageError
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm, Planner
 from rlmem.report.capacity import capacity_document, render_capacity
 from rlmem.report.compare import compare_document, compare_view
 from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document, read_plan_document
@@ -24,7 +24,6 @@ from rlmem.report.plan import plan_view, process_table, why_sections
 from rlmem.report.render import render_view
 from rlmem.report.terminal import draw, make_console
 from rlmem.sources.preset import PRESETS, read_preset
-from rlmem.trace.subjects import described
 
 ANSI = re.compile(r"\x1b\[")
 BUDGETS = ({"ram": "30GB", "vram": "16GB"}, {"ram": "64MB", "vram": "64MB"}, {"machine": "macbook-m1-16gb"})
@@ -235,8 +234,8 @@ def test_a_document_without_its_optional_parts_can_still_be_shown() -> None:
 
 @pytest.mark.parametrize("wanted", ["text", "markdown", "json"])
 def test_a_capacity_table_draws_in_every_format(wanted: str) -> None:
-    planner = Planner(make_budget(**BUDGETS[0]))
-    data = capacity_document([described(planner, read_preset("pidog-sac"))], "buffer_size", (1000, 2000))
+    subject = ClosedForm().subject(read_preset("pidog-sac"), make_budget(**BUDGETS[0]))
+    data = capacity_document([subject], "buffer_size", (1000, 2000))
     text = render_capacity(data, wanted, None)
     assert "buffer_size" in text
     assert not ANSI.search(text)
@@ -245,7 +244,7 @@ def test_a_capacity_table_draws_in_every_format(wanted: str) -> None:
 
 
 def test_a_run_compared_with_itself_differs_in_nothing() -> None:
-    plan = Planner(make_budget(**BUDGETS[0])).plan(read_preset("pyboy-ppo"), findings=False)
+    plan = Planner(make_budget(**BUDGETS[0])).plan(read_preset("pyboy-ppo"))
     data = compare_document((plan, plan), ("left", "right"))
     assert data["settings"] == []
     for device in data["devices"]:

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from jsonschema import validate
 
-from rlmem import Planner, load, make_budget
+from rlmem import load, make_budget
 from rlmem.cli import run as rlmem
+from rlmem.planner import ClosedForm
 from rlmem.report.full import REPORT_JSON_SCHEMA, recorded_report, report_document
 from rlmem.report.html.markup import element, text
 from rlmem.report.html.page import one_file
@@ -20,10 +21,10 @@ from rlmem.report.html.render import render_html
 from rlmem.report.html.scale import Scale, count_ticks, size_ticks
 from rlmem.report.html.time_parts import thinned
 from rlmem.report.recorded import recorded_document
+from rlmem.rules import with_findings
 from rlmem.runner.store import open_store
 from rlmem.sources.preset import PRESETS
 from rlmem.sources.target import parse_target
-from rlmem.trace.subjects import described
 from rlmem.units import GIB
 
 ORDER = [
@@ -62,7 +63,7 @@ class Reader(HTMLParser):
 
 
 def report(target: str, *sets: str, ram: str | None = "10GB", vram: str | None = None) -> dict[str, Any]:
-    subject = described(Planner(make_budget(ram=ram, vram=vram)), load(target, sets))
+    subject = with_findings(ClosedForm().subject(load(target, sets), make_budget(ram=ram, vram=vram)))
     return report_document(subject, target=parse_target(target), command=["rlmem", "plan", target])
 
 

@@ -7,13 +7,16 @@ from typing import Any
 import pytest
 
 from rlmem import Planner, load, make_budget
+from rlmem.core.subject import Subject
+from rlmem.planner import ClosedForm
 from rlmem.points import Point, PredictedPeak
 from rlmem.report.document import plan_document
 from rlmem.report.full import capacity_of, fields_diff, remedies, report_document
 from rlmem.report.outlook import at_step, growth
+from rlmem.rules import with_findings
 from rlmem.runner.store import open_store
 from rlmem.sources.target import parse_target
-from rlmem.trace.subjects import described
+from rlmem.spec import RunSpec
 from rlmem.units import GIB
 
 
@@ -83,7 +86,7 @@ def test_growth_never_falls(target: str) -> None:
 
 
 def test_capacity_has_the_run_itself_and_the_largest_that_fits_among_its_values() -> None:
-    subject = described(Planner(make_budget(ram="10GB")), load("pidog-sac"))
+    subject = with_findings(ClosedForm().subject(load("pidog-sac"), make_budget(ram="10GB")))
     found = capacity_of(subject)
     assert found is not None
     values = [row["value"] for row in found["rows"]]
@@ -94,7 +97,7 @@ def test_capacity_has_the_run_itself_and_the_largest_that_fits_among_its_values(
 
 
 def test_remedies_come_with_what_they_save_most_first_and_the_exact_change() -> None:
-    found = remedies(described(Planner(make_budget(ram="10GB")), load("pidog-sac")))
+    found = remedies(with_findings(ClosedForm().subject(load("pidog-sac"), make_budget(ram="10GB"))))
     saved = [row["saves_bytes"]["ram"] for row in found]
     assert saved == sorted(saved, reverse=True)
     assert found[0]["name"] == "compact-store"
@@ -121,7 +124,7 @@ def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
             run = store.begin("measure", target, document={"axes": [], "repeat": 1})
             store.add(run.id, point)
             store.finish(run.id, "ok", {"axes": [], "repeat": 1})
-    subject = described(Planner(make_budget(ram="10GB")), load("pidog-sac"))
+    subject = with_findings(ClosedForm().subject(load("pidog-sac"), make_budget(ram="10GB")))
     document = report_document(subject, target=parse_target("pidog-sac"), command=["rlmem"])
     assert document["measured"]["target"] == "pidog-sac"
     assert document["measured"]["rows"][0]["measured_bytes"] == GIB
@@ -133,12 +136,13 @@ def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
     with open_store(write=True) as store:
         run = store.begin("measure", "pidog-sac", document=header)
         store.finish(run.id, "ok", header)
-    planner = Planner(make_budget(ram="10GB"))
-    other = report_document(
-        described(planner, load("pidog-sac", ["n_envs=7"])), target=parse_target("pidog-sac"), command=[]
-    )
+
+    def planned(spec: RunSpec) -> Subject:
+        return with_findings(ClosedForm().subject(spec, make_budget(ram="10GB")))
+
+    other = report_document(planned(load("pidog-sac", ["n_envs=7"])), target=parse_target("pidog-sac"), command=[])
     assert other["differs"] == ["buffer_size 1000 (here 400000)"]  # n_envs was varied
-    same = described(planner, load("pidog-sac", ["buffer_size=1000"]))
+    same = planned(load("pidog-sac", ["buffer_size=1000"]))
     assert report_document(same, target=parse_target("pidog-sac"), command=[])["differs"] == []
 
 
@@ -146,24 +150,23 @@ def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
     ("target", "limits"), [("drone-swarm", {"ram": "4GB"}), ("pyboy-ppo", {"ram": "6GB", "vram": "6GB"})]
 )
 def test_the_diff_of_a_remedy_is_all_that_it_takes(target: str, limits: dict[str, str]) -> None:
-    planner = Planner(make_budget(**limits))
-    subject = described(planner, load(target))
+    subject = with_findings(ClosedForm().subject(load(target), make_budget(**limits)))
     for row in remedies(subject):
         added = [line[2:].replace(": ", "=", 1) for line in row["diff"].splitlines() if line.startswith("+ ")]
-        after = planner.plan(load(target, [text.replace("True", "true").replace("None", "none") for text in added]))
+        after = subject.plan_of(load(target, [text.replace("True", "true").replace("None", "none") for text in added]))
         before = {top.device: top.expected_bytes for top in subject.plan.tops}
         saved = {top.device: before[top.device] - top.expected_bytes for top in after.tops}
         assert saved == {device: row["saves_bytes"][device] for device in saved}, row["name"]
 
 
 def test_remedies_are_ranked_on_the_device_that_decides_and_then_by_what_they_save_elsewhere() -> None:
-    found = remedies(described(Planner(make_budget(ram="30GB", vram="6GB")), load("pyboy-ppo")))
+    found = remedies(with_findings(ClosedForm().subject(load("pyboy-ppo"), make_budget(ram="30GB", vram="6GB"))))
     saved = [(row["saves_bytes"].get("vram", 0), row["saves_bytes"]["ram"]) for row in found]
     assert saved == sorted(saved, reverse=True)
 
 
 def test_capacity_keeps_devices_apart() -> None:
-    found = capacity_of(described(Planner(make_budget(ram="30GB", vram="8GB")), load("pyboy-ppo")))
+    found = capacity_of(with_findings(ClosedForm().subject(load("pyboy-ppo"), make_budget(ram="30GB", vram="8GB"))))
     assert found is not None
     for row in found["rows"]:
         assert set(row["devices"]) == {"ram", "vram"}

@@ -9,9 +9,8 @@ import pytest
 from rlmem.findings import Finding
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm, Planner
 from rlmem.rules import find_rule
-from rlmem.rules.base import Context
 from rlmem.rules.shared_memory import SharedMemory, check
 from rlmem.spec import RunSpec
 from rlmem.units import format_size
@@ -106,7 +105,7 @@ def test_convolutions_are_suggested_for_images_only() -> None:
 def test_shared_observations_are_compared_with_the_size_of_dev_shm(size: int, n_envs: int, fires: bool) -> None:
     spec = RunSpec().having({**IMAGES, "n_envs": n_envs, "n_steps": 16, "env.shared_memory": True}, "test")
     here = planner(name="this machine")
-    context = Context(plan=here.plan(spec), asked=spec, replan=here.plan)
+    subject = ClosedForm(here.constants).subject(spec, here.budget)
     shared = SharedMemory(size_bytes=size, free_bytes=size)
-    assert bool(list(check(find_rule("MEM508")[0], context, lambda: shared))) is fires
-    assert not list(check(find_rule("MEM508")[0], context, lambda: None))
+    assert bool(list(check(find_rule("MEM508")[0], subject, lambda: shared))) is fires
+    assert not list(check(find_rule("MEM508")[0], subject, lambda: None))

@@ -5,25 +5,25 @@ from __future__ import annotations
 import threading
 
 from rlmem.plan import Budget
-from rlmem.serve.turns import PatientPlanner, Turns
+from rlmem.serve.turns import PatientForm, Turns
 from rlmem.sources import load
 
 
 def test_other_plans_wait_for_a_picture_and_the_picture_for_nobody() -> None:
     turns, order = Turns(), []
-    planner = PatientPlanner(Budget(name="none"), None, turns)
+    form, budget = PatientForm(None, turns), Budget(name="none")
     begun = threading.Event()
 
     def other() -> None:
         begun.set()
-        planner.plan(load("pidog-sac"), findings=False)
+        form.plan(load("pidog-sac"), budget)
         order.append("other")
 
     with turns.first():
         thread = threading.Thread(target=other)
         thread.start()
         begun.wait()
-        planner.plan(load("pidog-sac"), findings=False)
+        form.plan(load("pidog-sac"), budget)
         thread.join(0.2)
         assert thread.is_alive()
         order.append("picture")

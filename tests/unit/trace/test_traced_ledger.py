@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.errors import AnalysisError
 from rlmem.model.constants import Constants
-from rlmem.planner import Planner
+from rlmem.planner import ClosedForm
 from rlmem.quantity import Quantity
 from rlmem.runner.child import Outcome
 from rlmem.runner.sampler import TreePeak
@@ -262,7 +263,7 @@ def test_the_last_phases_that_ended_count_when_a_larger_size_did_not() -> None:
 
 
 def test_a_plan_says_how_it_came_about_and_what_the_run_fills() -> None:
-    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(sac()))
+    plan = with_findings(plan_dry_run(run_of(sac()), make_budget(ram="1GB"))).plan
     assert plan.method == "dry run"
     assert plan.verdict == "fits"
     top = plan.top("ram")
@@ -279,21 +280,33 @@ def test_a_replay_buffer_is_added_as_far_as_the_run_comes(text: str, share: floa
     script = tmp_path / "train.py"
     script.write_text(f"from stable_baselines3 import SAC\nmodel = SAC('MlpPolicy', 'Humanoid-v5')\n{text}\n")
     run = run_of(sac())
-    plan = plan_dry_run(Planner(make_budget(ram="1GB")), replace(run, target=replace(run.target, text=str(script))))
+    plan = plan_dry_run(replace(run, target=replace(run.target, text=str(script))), make_budget(ram="1GB")).plan
     held = plan.ledger.only(device="ram", phase="update", component="replay").nbytes
     assert held == max(share * 100 * MB, 10 * MB)  # 10 MB of 100 were written in the dry run
     assert ("with a full one" in " ".join(plan.sentences)) == (share < 1)
 
 
 def test_what_a_remedy_saves_does_not_depend_on_what_the_dry_run_saw() -> None:
-    planner = Planner(make_budget(ram="1GB"))
     saved = []
     for peak in (400, 700):
         facts = sac()
         facts["phases"]["update"] = reading(370, peak=peak)
-        plan = plan_dry_run(planner, run_of(facts))
+        plan = with_findings(plan_dry_run(run_of(facts), make_budget(ram="1GB"))).plan
         saved.append({finding.code: finding.saves_bytes for finding in plan.findings}["MEM101"])
     assert saved[0] == saved[1]
+
+
+def test_another_limit_predicts_nothing_again_and_gives_the_same_plan() -> None:
+    form, small = ClosedForm(), make_budget(ram="450MB", vram="1GB")
+    subject = plan_dry_run(run_of(sac()), make_budget(ram="1GB"), form)
+    predictions = form.predictions
+    plan, other = subject.under(small).plan, plan_dry_run(run_of(sac()), small).plan
+    assert form.predictions == predictions
+    assert (plan.peaks, plan.unknown, plan.notes) == (other.peaks, other.unknown, other.notes)
+    assert (subject.plan.verdict, plan.verdict) == ("fits", "does-not-fit")
+    changed = subject.under(small).changed({"buffer_size": 1000})
+    assert changed.peaks == plan_dry_run(run_of(sac()), small).changed({"buffer_size": 1000}).peaks
+    assert form.predictions == predictions + 1
 
 
 def test_a_description_holds_what_the_model_is() -> None:
@@ -307,8 +320,8 @@ def test_a_description_holds_what_the_model_is() -> None:
 def test_a_space_without_words_in_a_run_file_leaves_a_plan_without_findings() -> None:
     facts = sac()
     facts["model"]["observation"] = {"type": "graph"}
-    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(facts))
-    assert plan.method == "dry run"
+    plan = with_findings(plan_dry_run(run_of(facts), make_budget(ram="1GB"))).plan
+    assert (plan.method, plan.findings) == ("dry run", ())
     top = plan.top("ram")
     assert top is not None
     assert top.expected_bytes == 490 * MB
@@ -323,7 +336,7 @@ def test_a_short_batch_is_extended_op_by_op() -> None:
     facts["model"]["settings"]["batch_size"] = 100_000
     facts["rehearsal"]["reached"] = {"batch_size": 64, "updates": 2}
     facts["rehearsal"]["recordings"] = [recording(8), recording(16)]
-    plan = plan_dry_run(Planner(make_budget(ram="2GB")), run_of(facts))
+    plan = plan_dry_run(run_of(facts), make_budget(ram="2GB")).plan
     top = plan.top("ram")
     assert top is not None
     assert top.expected_bytes == (370 + 90 + 400) * MB  # what an update leaves, the buffer, and the batch's tensors
@@ -350,7 +363,7 @@ def test_a_learner_on_a_gpu_moves_its_tensors_there() -> None:
 def test_a_loop_without_an_update_is_planned_from_what_was_seen_and_says_so() -> None:
     facts = sac(met="time")
     del facts["model"], facts["rehearsal"], facts["phases"]["update"]
-    plan = plan_dry_run(Planner(make_budget(ram="1GB")), run_of(facts))
+    plan = plan_dry_run(run_of(facts), make_budget(ram="1GB")).plan
     assert "without a full update" in plan.notes[0]
     top = plan.top("ram")
     assert top is not None
@@ -369,7 +382,7 @@ def test_a_loop_without_an_update_is_planned_from_what_was_seen_and_says_so() ->
 def test_what_cannot_be_planned_says_why(facts: dict[str, Any], said: str) -> None:
     whole = {"notes": [], "versions": {}, "arrays": [], "containers": [], **facts}
     with pytest.raises(AnalysisError, match=said):
-        plan_dry_run(Planner(make_budget(ram="1GB")), run_of(whole))
+        plan_dry_run(run_of(whole), make_budget(ram="1GB"))
 
 
 def test_a_compact_buffer_is_planned_full_and_not_as_its_views() -> None:
@@ -429,7 +442,7 @@ def test_what_a_sample_shows_enters_the_description_with_its_origin_and_the_reme
     spec = describe(run_of(facts))
     assert spec.get("coded_bytes") == {"image": (4_000, 5_000, 7_000)}
     assert "768 observations" in spec.origin("coded_bytes")
-    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(facts))
+    made = with_findings(plan_dry_run(run_of(facts), make_budget(ram="64GB"))).plan
     remedy = next(finding.remedy or "" for finding in made.findings if finding.code == "MEM101")
     assert 'replay_buffer_kwargs={"codec": "auto"} saves' in remedy
     (note,) = [note for note in made.notes if note.startswith("bytes a transition")]
@@ -442,7 +455,7 @@ def test_what_a_sample_shows_enters_the_description_with_its_origin_and_the_reme
     [({"missing": "numba"}, "has no numba (pip install"), ({"problem": "exit code 1"}, "exit code 1")],
 )
 def test_a_sample_that_cannot_be_looked_at_says_why(found: dict[str, Any], words: str) -> None:
-    made = plan_dry_run(Planner(make_budget(ram="64GB"), Constants()), run_of(sac() | {"sized": found}))
+    made = plan_dry_run(run_of(sac() | {"sized": found}), make_budget(ram="64GB")).plan
     assert any(words in note and "not known" in note for note in made.notes)
 
 
@@ -450,7 +463,7 @@ def test_a_range_has_two_sides_where_a_reading_is_nothing_but_libraries() -> Non
     phases = {"import": reading(300), "build": reading(300), "final": reading(301)}
     facts = {"met": "end", "stop": None, "phases": phases, "versions": {"numpy": "2"}, "wall_s": 1.0}
     plan = plan_dry_run(
-        Planner(make_budget(ram="1GB")), run_of({"notes": [], "arrays": [], "containers": [], "ended": True, **facts})
-    )
+        run_of({"notes": [], "arrays": [], "containers": [], "ended": True, **facts}), make_budget(ram="1GB")
+    ).plan
     for peak in plan.peaks:
         assert peak.low_bytes < peak.expected_bytes < peak.high_bytes, peak.phase

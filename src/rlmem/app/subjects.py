@@ -1,0 +1,162 @@
+"""Runs to plan: read from a description or tried a little, with what the rules say of them and changes as text."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from rlmem import rules
+from rlmem.budget import cap_bytes
+from rlmem.core.subject import Subject
+from rlmem.core.target import Target
+from rlmem.edits import apply, diff
+from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
+from rlmem.lint.reading import Unreadable, read_file
+from rlmem.measure.calibration import read_calibration
+from rlmem.model.constants import Constants
+from rlmem.plan import Budget
+from rlmem.planner import ClosedForm
+from rlmem.remedies.base import State
+from rlmem.remedies.program import Written, run_file, snippet, zoo
+from rlmem.remedies.script import edit_script
+from rlmem.scripts import ScriptError, parse_script
+from rlmem.sources import read_description
+from rlmem.spec import RunSpec
+from rlmem.trace import dryrun
+from rlmem.trace.changes import prepare_run
+from rlmem.trace.linted import with_cause, with_lint
+from rlmem.trace.plan import plan_dry_run
+from rlmem.trace.rllib import describe_config
+from rlmem.trace.target import check_python
+
+#: Says what is going on, while it is; what it gives is called at every look of a dry run, and its ``phase`` at every phase.
+Working = Callable[[str], AbstractContextManager[Any]]
+
+
+def open_subject(
+    target: Target,
+    budget: Budget,
+    *,
+    working: Working,
+    timeout_s: float | None = None,
+    cap: str | None = None,
+    gpu: bool = False,
+) -> Subject:
+    """Read a description, or make a dry run of what can be run, and plan it; findings are left to :func:`with_findings`.
+
+    Args:
+        target: what ``rlmem plan`` takes.
+        budget: what there is; :meth:`Subject.under` plans the run for other limits.
+        working: says what is going on.
+        timeout_s: seconds a dry run may take.
+        cap: memory a dry run may take.
+        gpu: whether there is a GPU, which a learner that chooses its device itself will take.
+
+    Raises:
+        UsageError: the target cannot be read or run, or options of dry runs are given for a description.
+        AnalysisError: a dry run stopped before anything was known.
+    """
+    if target.is_executable:
+        found, changes, device = prepare_run(target)
+        most = cap_bytes(cap)
+        with working(f"dry run of {found.name}") as tick:
+            run = dryrun.dry_run(
+                found,
+                changes=changes,
+                cap_bytes=most,
+                time_s=timeout_s,
+                device=device or ("cuda" if gpu else None),
+                on_tick=tick,
+                on_phase=tick.phase,
+            )
+        return plan_dry_run(run, budget, ClosedForm(read_calibration(run.target.python)))
+    refuse_options(target, (target.args, "script arguments"), (timeout_s, "--timeout"), (cap, "--cap"))
+    spec = find_run(target, working)
+    return ClosedForm(constants_for(target.python)).subject(spec, budget)
+
+
+def open_description(target: Target, working: Working) -> RunSpec:
+    """Return the description of a run; of a script the one that its dry run found. Errors are those of :func:`open_subject`."""
+    if not target.is_executable:
+        refuse_options(target, (target.args, "script arguments"))
+        return find_run(target, working)
+    return changeable(open_subject(target, Budget(name="any machine"), working=working), target).asked
+
+
+def find_run(target: Target, working: Working) -> RunSpec:
+    """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
+    if target.kind != "rllib":
+        return read_description(target)
+    with working(f"reading {target.text}"):
+        return describe_config(target)[0]
+
+
+def refuse_options(target: Target, *options: tuple[object, str]) -> None:
+    """Refuse options that only a dry run has: pairs of what was given and its name."""
+    for given, option in options:
+        if given:
+            raise UsageError(f"{target.text}: {option} are for targets that are run, such as train.py")
+
+
+def changeable(subject: Subject, target: Target) -> Subject:
+    """A run that can be planned changed; an error for a loop of its own, which has no description."""
+    if not subject.is_changeable:
+        raise AnalysisError(
+            f"{target.text}: a loop of its own has no description that could be changed; 'rlmem plan' and 'rlmem fit' run it, "
+            "and 'rlmem measure --vary' measures other values"
+        )
+    return subject
+
+
+def constants_for(python: str | None) -> Constants:
+    """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
+    if python is None:
+        return read_calibration()
+    found = shutil.which(python)
+    if found is None:
+        raise UsageError(f"--python {python}: no such interpreter")
+    check_python(found)
+    return read_calibration(found)
+
+
+def with_findings(subject: Subject) -> Subject:
+    """Return a planned run with all findings in its plan: those of the rules, and of a script that was tried those of lint."""
+    target = subject.target
+    if target is None:
+        return rules.with_findings(subject)
+    try:
+        found = rules.find(subject) if subject.is_changeable else ()
+    except SpecError:
+        found = ()
+    plan = with_lint(replace(subject.plan, findings=found), target, described=subject.is_changeable)
+    leak = next((peak.leak for peak in plan.peaks if peak.leak is not None), None)
+    return replace(subject, plan=plan if leak is None else with_cause(plan, leak, target))
+
+
+def write(subject: Subject, state: State) -> Written:
+    """Return the steps of a state as text: fields of a run file, a diff of a script, hyperparameters."""
+    target = subject.target
+    if target is None:
+        return run_file(state)
+    if target.kind == "zoo":
+        return zoo(target.text, target.args, subject.spec, state)
+    if target.kind == "script":
+        return _edited(Path(target.text), subject.spec, state)
+    return snippet(subject.spec, state)
+
+
+def _edited(path: Path, start: RunSpec, state: State) -> Written:
+    """A diff of the script; a script that cannot be read or edited gets the arguments to write."""
+    try:
+        text = read_file(path)
+        edited = edit_script(parse_script(text.text, str(path)), start, state)
+        after = apply(text.text, edited.edits)
+        parse_script(after, str(path))  # an edit that breaks a script is not shown to anybody
+    except (Unreadable, ScriptError, RlmemError):
+        return snippet(start, state)
+    shown = diff(path.name, text.text, after)
+    return Written(kind="diff" if shown else "nothing", text=shown, by_hand=edited.by_hand)
