@@ -64,7 +64,7 @@ class FitRequest:
         apply: write the edited script; the old one is kept beside it.
         verify: measure the run before and after its steps, in fresh processes.
         timeout_s: seconds a dry run may take.
-        cap: memory a dry run may take before it is ended, such as ``8GB``; by default what is available.
+        cap_bytes: memory a dry run may take before it is ended; None is most of what is left here now.
     """
 
     target: Target
@@ -75,7 +75,7 @@ class FitRequest:
     apply: bool = False
     verify: bool = False
     timeout_s: float | None = None
-    cap: str | None = None
+    cap_bytes: int | None = None
 
 
 def fit(
@@ -128,7 +128,7 @@ def _refuse_options(request: FitRequest) -> None:
     for value, option in (
         (request.target.args, "script arguments"),
         (request.timeout_s, "--timeout"),
-        (request.cap, "--cap"),
+        (request.cap_bytes, "--cap"),
         (request.apply, "--apply"),
     ):
         if value:
@@ -152,7 +152,7 @@ def _job(request: FitRequest, working: Working) -> Job:
         target=runnable,
         changes=changes,
         device=device or ("cuda" if request.budget.vram_bytes else None),
-        cap_bytes=cap_bytes(request.cap),
+        cap_bytes=cap_bytes(None) if request.cap_bytes is None else request.cap_bytes,
         time_s=request.timeout_s,
         working=working,
     )

@@ -100,7 +100,7 @@ def command(
     """
     from rlmem.app.fit import FitRequest
     from rlmem.app.fit import fit as fit_run
-    from rlmem.budget import make_budget
+    from rlmem.budget import cap_bytes, make_budget
     from rlmem.report.fit import fit_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
@@ -116,7 +116,7 @@ def command(
         apply=apply_,
         verify=verify,
         timeout_s=timeout,
-        cap=cap,
+        cap_bytes=cap_bytes(cap) if cap else None,
     )
     document = fit_run(request, working=working, wrote=_say_written)
     if apply_ and document.applied is None and document.write.kind == "diff":
