@@ -5,19 +5,23 @@ Everything here is loaded when it is first used: importing the package starts no
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from rlmem.version import __version__
 
 #: Public name to the module it lives in.
 _EXPORTS = {
+    "Axis": "rlmem.points",
     "Budget": "rlmem.plan",
     "Entry": "rlmem.ledger",
     "ExplainRequest": "rlmem.app.explain",
     "Finding": "rlmem.findings",
     "FitRequest": "rlmem.app.fit",
     "Ledger": "rlmem.ledger",
+    "MeasureRequest": "rlmem.app.measure",
     "Plan": "rlmem.plan",
     "Planner": "rlmem.planner",
     "RunSpec": "rlmem.spec",
@@ -27,12 +31,25 @@ _EXPORTS = {
     "load": "rlmem.sources",
     "make_budget": "rlmem.budget",
     "max_buffer_size": "rlmem.app.max_buffer",
+    "measure": "rlmem.app.measure",
     "parse_size": "rlmem.units",
     "parse_target": "rlmem.sources.target",
     "plan_document": "rlmem.report.document",
     "snapshot": "rlmem.snapshots",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table
+
+
+class _Front(ModuleType):
+    """This package, whose functions are not hidden by packages of their name: ``rlmem.measure``."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Pass over a package that the import system sets where a public name is."""
+        if not (name in _EXPORTS and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Front
 
 
 def __getattr__(name: str) -> Any:
