@@ -1,60 +1,29 @@
-"""The ladder of ``python -m rlmem.swarm ladder``: as a document, a table, and the part of a page between two marks."""
+"""The ladder of ``python -m rlmem.swarm ladder`` as a table, and as the part of a page between two marks."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from typing import Any
 
+from rlmem.documents.ladder import LadderDocument, LadderRowPart
 from rlmem.errors import UsageError
 from rlmem.report.markdown import table_lines
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.swarm.ladder import CHUNK, SHARE, Line
+from rlmem.swarm.settings import LADDER_CHUNK, LADDER_SHARE
 from rlmem.units import format_size
 
-SCHEMA = "rlmem.swarm-ladder/1"
 BEGIN, END = "<!-- ladder -->", "<!-- end -->"
 #: A machine with this load before anything was measured is not ours alone.
 BUSY = 0.5
 _PART = re.compile(f"(?<={BEGIN}\n).*?(?={END})", re.DOTALL)
 
 
-def ladder_document(lines: Sequence[Line], machine: Mapping[str, Any], today: str) -> dict[str, Any]:
-    """The measured ladder as plain data."""
-    return {
-        "schema": SCHEMA,
-        "date": today,
-        "machine": dict(machine),
-        "versions": next((dict(point.versions) for line in lines for point in line.points if point.versions), {}),
-        "rows": [
-            {
-                "rung": line.row.rung.name,
-                "title": line.row.rung.title,
-                "variant": line.row.variant or None,
-                "encoding": line.row.encoding,
-                "ae_share": line.row.ae_share,
-                "chunk": None if line.row.rung.whole_batch else line.row.chunk,
-                "lossless": line.row.rung.lossless,
-                "stored_per_agent_bytes": line.stored_per_agent,
-                "planned_per_agent_bytes": line.planned_per_agent,
-                "peak_per_agent_bytes": line.peak_per_agent,
-                "seconds": line.seconds,
-                "error": line.error,
-                "points": [asdict(point) for point in line.points],
-            }
-            for line in lines
-        ],
-    }
-
-
-def ladder_view(document: Mapping[str, Any]) -> View:
-    """The table, and with what it was measured."""
+def ladder_view(document: LadderDocument) -> View:
+    """Return the table, and with what it was measured."""
     failed = [
-        f"{row['rung']}, {point['agents']:,} agents: {point['status']}: {point['note']}"
-        for row in document["rows"]
-        for point in row["points"]
-        if point["status"] != "ok"
+        f"{row.rung}, {point.agents:,} agents: {point.status}: {point.note}"
+        for row in document.rows
+        for point in row.points
+        if point.status != "ok"
     ]
     return View(
         title="the ladder: one thing changes a row",
@@ -64,24 +33,24 @@ def ladder_view(document: Mapping[str, Any]) -> View:
     )
 
 
-def ladder_markdown(document: Mapping[str, Any]) -> str:
-    """The table for a page, with what it was measured on beneath it."""
+def ladder_markdown(document: LadderDocument) -> str:
+    """Return the table for a page, with what it was measured on beneath it."""
     return "\n".join([*table_lines(_table(document)), _conditions(document), "", _measured(document), ""])
 
 
 def check_page(page: str, name: str) -> str:
-    """A page that has a place for the table."""
+    """Return a page that has a place for the table; raise ``UsageError`` for one that has none."""
     if not _PART.search(page):
         raise UsageError(f"{name}: no line '{BEGIN}' with a line '{END}' after it; the table goes between the two")
     return page
 
 
-def rewritten(page: str, document: Mapping[str, Any]) -> str:
-    """A page with its ladder made anew."""
+def rewritten(page: str, document: LadderDocument) -> str:
+    """Return a page with its ladder made anew."""
     return _PART.sub(lambda _: ladder_markdown(document), page, count=1)
 
 
-def _table(document: Mapping[str, Any]) -> Table:
+def _table(document: LadderDocument) -> Table:
     columns = (
         Column(title="rung", right=False),
         Column(title="what changes", right=False),
@@ -94,25 +63,25 @@ def _table(document: Mapping[str, Any]) -> Table:
         Column(title="ms/agent"),
         Column(title="plan against peak"),
     )
-    return Table(title="", columns=columns, rows=tuple(_cells(row) for row in document["rows"]))
+    return Table(title="", columns=columns, rows=tuple(_cells(row) for row in document.rows))
 
 
-def _cells(row: Mapping[str, Any]) -> tuple[str, ...]:
-    last, first = row["points"][-1], row["points"][0]
-    ended = [point["status"] for point in row["points"] if point["status"] != "ok"]
-    seconds = row["seconds"]
-    agents = f"{last['agents']:,}" if last is first else f"{first['agents']:,}, {last['agents']:,}"
+def _cells(row: LadderRowPart) -> tuple[str, ...]:
+    last, first = row.points[-1], row.points[0]
+    ended = [point.status for point in row.points if point.status != "ok"]
+    seconds = row.seconds
+    agents = f"{last.agents:,}" if last is first else f"{first.agents:,}, {last.agents:,}"
     return (
-        row["rung"] if row["variant"] is None else "",
-        row["title"] if row["variant"] is None else f"the same, {row['variant']}",
-        _whole(row["stored_per_agent_bytes"]),
-        _whole(row["planned_per_agent_bytes"]),
-        _whole(row["peak_per_agent_bytes"]),
-        last["phase"] or "–",
+        row.rung if row.variant is None else "",
+        row.title if row.variant is None else f"the same, {row.variant}",
+        _whole(row.stored_per_agent_bytes),
+        _whole(row.planned_per_agent_bytes),
+        _whole(row.peak_per_agent_bytes),
+        last.phase or "–",
         agents,
         ended[0] if ended else "–" if seconds is None else f"{seconds:.1f}",
-        "–" if seconds is None else f"{1000 * seconds / last['agents']:.2f}",
-        "–" if row["error"] is None else f"{row['error']:+.1%}",
+        "–" if seconds is None else f"{1000 * seconds / last.agents:.2f}",
+        "–" if row.error is None else f"{row.error:+.1%}",
     )
 
 
@@ -120,20 +89,20 @@ def _whole(value: float | None) -> str:
     return "–" if value is None else f"{value:,.0f}"
 
 
-def _conditions(document: Mapping[str, Any]) -> str:
+def _conditions(document: LadderDocument) -> str:
     """What the rows have in common, and where they differ."""
-    chunks = sorted({row["chunk"] for row in document["rows"] if row["chunk"] is not None})
-    chunk = " or ".join(str(size) for size in chunks) if chunks else str(CHUNK)
+    chunks = sorted({row.chunk for row in document.rows if row.chunk is not None})
+    chunk = " or ".join(str(size) for size in chunks) if chunks else str(LADDER_CHUNK)
     return (
         f"One fresh process a point, two iterations of 100 steps with one optimizer step in each, chunks of {chunk} agents. "
         "Per agent: the difference of the two numbers of agents; a row with one number has none. Time: the mean iteration of "
         "the larger one. Rungs that keep whole windows learn the autoencoder from all of them, the others from "
-        f"a share of {SHARE:g} unless it says ae_share 1."
+        f"a share of {LADDER_SHARE:g} unless it says ae_share 1."
     )
 
 
-def _measured(document: Mapping[str, Any]) -> str:
-    machine, versions = document["machine"], document["versions"]
+def _measured(document: LadderDocument) -> str:
+    machine, versions = document.machine, document.versions
     ram = "" if machine.get("ram_bytes") is None else f", {format_size(machine['ram_bytes'])}"
     names = ", ".join(f"{name} {text}" for name, text in versions.items())
     threads, load = machine.get("threads"), machine.get("load")
@@ -143,4 +112,4 @@ def _measured(document: Mapping[str, Any]) -> str:
         if load is None or load < BUSY
         else f"; others used the machine meanwhile (load {load:.1f}), times are too long"
     )
-    return f"Measured on {document['date']}: {machine['cores']} cores{ram}, {machine['system']}, {names}{held}{busy}."
+    return f"Measured on {document.date}: {machine['cores']} cores{ram}, {machine['system']}, {names}{held}{busy}."

@@ -15,7 +15,7 @@ from rlmem.measure.calibration import read_calibration
 from rlmem.programs.cases import settings_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.programs.points import make_point
-from rlmem.swarm.settings import BY_NAME, RUNGS, Rung, Settings
+from rlmem.swarm.settings import BY_NAME, LADDER_CHUNK, LADDER_SHARE, RUNGS, Rung, Settings
 from rlmem.swarm.spec import swarm_spec
 from rlmem.units import parse_count
 
@@ -24,11 +24,8 @@ from rlmem.units import parse_count
 WHOLE, STREAM = (200, 400), (2_000, 10_000)
 #: A plan is that of every iteration but the first: a collection finds what the update before it brought in.
 ITERATIONS = 2
-#: Share of the windows that the autoencoder learns from where nothing is stored whole; whole windows are all learnt from.
-SHARE = 0.1
-#: Agents in the network at once, and the most of them there can be: collection flies sixteen chunks together, and both
-#: points should fly as many.
-CHUNK, TOGETHER = 64, 16
+#: Collection flies sixteen chunks together, and both points should fly as many.
+TOGETHER = 16
 #: Rungs that are shown with every window encoded by itself, too, and the one that learns from all windows as well.
 BESIDE, FULL = ("stream", "gyro"), "gyro"
 
@@ -59,7 +56,7 @@ class Row:
     @property
     def chunk(self) -> int:
         """The same at every size."""
-        return max(1, min(CHUNK, self.sizes[0] // TOGETHER))
+        return max(1, min(LADDER_CHUNK, self.sizes[0] // TOGETHER))
 
     @property
     def name(self) -> str:
@@ -160,10 +157,10 @@ def _rows(rung: Rung, sizes: tuple[int, ...] | None) -> Iterator[Row]:
         yield Row(rung=rung, sizes=sizes or WHOLE)
         return
     sizes = sizes or STREAM
-    yield Row(rung=rung, sizes=sizes, encoding="sequence", ae_share=SHARE)
+    yield Row(rung=rung, sizes=sizes, encoding="sequence", ae_share=LADDER_SHARE)
     few = sizes[:1]
     if rung.name in BESIDE:
-        yield Row(rung=rung, sizes=few, ae_share=SHARE, variant="encoding window")
+        yield Row(rung=rung, sizes=few, ae_share=LADDER_SHARE, variant="encoding window")
     if rung.name == FULL:
         yield Row(rung=rung, sizes=few, encoding="sequence", variant="ae_share 1")
 

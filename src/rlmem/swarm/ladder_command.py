@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from datetime import date
 from pathlib import Path
 
 import click
@@ -55,30 +53,28 @@ def command(
 
     Exits 1 when a point did not end well: out of memory, out of time or crashed. It is a row of the table all the same.
     """
+    from rlmem.app.ladder import LadderRequest, measure_ladder
     from rlmem.budget import cap_bytes
     from rlmem.cli.common import write_whole
-    from rlmem.report.ladder import ladder_document, ladder_view, rewritten
+    from rlmem.report.ladder import ladder_view, rewritten
     from rlmem.report.progress import progress
     from rlmem.report.render import render_view
-    from rlmem.runner.facts import machine_facts
-    from rlmem.swarm.ladder import measure, parse_sizes, rows
+    from rlmem.swarm.ladder import parse_sizes, rows
 
     wanted = rows(None if agents is None else parse_sizes(agents), only)
     if write_docs is not None:
         if only:
             raise UsageError("--write-docs needs the whole ladder; leave --only out")
         _page(write_docs)  # now, so that it does not fail after minutes
-    limit, load = cap_bytes(cap), os.getloadavg()[0]
-    with progress(sum(len(row.sizes) for row in wanted), "measuring the ladder") as tell:
-        lines = list(measure(wanted, tell, python=python, cap_bytes=limit, time_limit_s=timeout))
-    machine = {**machine_facts(), "threads": os.environ.get("OMP_NUM_THREADS"), "load": load}
-    document = ladder_document(lines, machine, date.today().isoformat())
+    request = LadderRequest(rows=tuple(wanted), python=python, cap_bytes=cap_bytes(cap), time_limit_s=timeout)
+    with progress(request.points, "measuring the ladder") as tell:
+        document = measure_ladder(request, tell)
     text = render_view(document, ladder_view, "json" if as_json else "text", None)
     sys.stdout.write(text if text.endswith("\n") else f"{text}\n")
     if write_docs is not None:
         write_whole(write_docs, rewritten(_page(write_docs), document))
         print(f"wrote {write_docs}", file=sys.stderr)
-    return 0 if all(line.is_ok for line in lines) else 1
+    return 0 if document.is_ok else 1
 
 
 def _page(path: Path) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
+from rlmem.app.ladder import ladder_document
 from rlmem.errors import UsageError
-from rlmem.report.ladder import check_page, ladder_document, ladder_markdown, ladder_view, rewritten
+from rlmem.report.ladder import check_page, ladder_markdown, ladder_view, rewritten
 from rlmem.report.render import render_view
 from rlmem.swarm import ladder
 from rlmem.swarm.__main__ import run
