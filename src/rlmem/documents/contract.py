@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar, overload
 
 from rlmem.errors import UsageError
 from rlmem.version import __version__
@@ -39,28 +39,35 @@ class Document:
     OLDER: ClassVar[Mapping[str, Callable[[Plain], Plain]]] = {}
     #: Fields that a document makes of its others; what a file has there is not read.
     COMPUTED: ClassVar[frozenset[str]] = frozenset()
+    #: ``SCHEMA``, in documents inside of others too.
+    schema: str = ""
     #: The version of rlmem that wrote the document; empty where it did not say.
     rlmem: str = __version__
 
+    def __post_init__(self) -> None:
+        """Write the schema down; refuse the data of another one."""
+        if self.schema not in ("", self.SCHEMA):
+            raise ValueError(f"schema {self.schema!r} is not {self.SCHEMA}")
+        object.__setattr__(self, "schema", self.SCHEMA)
 
-def to_plain(document: Document) -> Plain:
-    """Return a document as JSON data: dictionaries, lists, text and numbers."""
+
+@overload
+def to_plain(document: Document) -> Plain: ...
+
+
+@overload
+def to_plain(document: Any) -> Any: ...
+
+
+def to_plain(document: Any) -> Any:
+    """Return a document, or parts of one, as JSON data: dictionaries, lists, text and numbers."""
     import msgspec
 
     try:
-        plain = msgspec.json.decode(msgspec.json.encode(document))
+        return msgspec.json.decode(msgspec.json.encode(document))
     except UnicodeEncodeError:
         # A name that is not UTF-8 on disk has lone surrogates in Python; msgspec writes UTF-8 only, json escapes them.
-        plain = json.loads(json.dumps(msgspec.to_builtins(document)))
-    return {"schema": document.SCHEMA, **plain}
-
-
-def plain_part(part: Any) -> Plain:
-    """Return a dataclass that is no document by itself, such as a point, as data for ``json.dumps``."""
-    import msgspec
-
-    plain: Plain = msgspec.to_builtins(part)
-    return plain
+        return json.loads(json.dumps(msgspec.to_builtins(document)))
 
 
 def read_part(kind: type[PartT], data: Any) -> PartT:
@@ -70,8 +77,8 @@ def read_part(kind: type[PartT], data: Any) -> PartT:
     return msgspec.convert(data, kind)
 
 
-def to_json(document: Document) -> str:
-    """Return a document as the text that ``--json`` prints."""
+def to_json(document: Any) -> str:
+    """Return a document, or parts of one, as the text that ``--json`` prints."""
     return json.dumps(to_plain(document), indent=2, ensure_ascii=False)
 
 
@@ -99,7 +106,7 @@ def from_plain(kind: type[DocumentT], data: Any, where: str) -> DocumentT:
         raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {readable}")
     data = {key: value for key, value in data.items() if key not in kind.COMPUTED}
     try:
-        return msgspec.convert({"rlmem": "", **data}, kind)
+        return msgspec.convert({"rlmem": "", **data, "schema": kind.SCHEMA}, kind)
     except msgspec.ValidationError as error:
         name = kind.SCHEMA.removeprefix("rlmem.").partition("/")[0]
         raise UsageError(f"{where}: not a complete {name} document: {_problem(str(error), kind)}") from None

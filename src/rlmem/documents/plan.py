@@ -25,8 +25,9 @@ from rlmem.documents.parts import (
     machine_part,
     peak_part,
 )
-from rlmem.ledger import Entry
+from rlmem.ledger import NOT_COUNTED, Entry, Ledger
 from rlmem.plan import Plan
+from rlmem.quantity import Quantity
 from rlmem.schedule import schedule
 
 
@@ -74,6 +75,23 @@ class EntryPart:
     formula: str
     origin: tuple[OriginPart, ...]
 
+    @property
+    def counts(self) -> bool:
+        """Whether the entry takes memory in its phase that nobody else can have."""
+        return self.residency not in NOT_COUNTED
+
+    def entry(self) -> Entry:
+        """Return the noun; its amount is a number with a range, without the arithmetic behind it."""
+        return Entry(
+            component=self.component,
+            device=self.device,
+            process=self.process,
+            phase=self.phase,
+            amount=Quantity(self.nbytes, self.low_bytes, self.high_bytes),
+            basis=self.basis,
+            residency=self.residency,
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePart:
@@ -118,6 +136,30 @@ class PlanDocument(Document):
     placement: Annotated[
         Mapping[str, Any] | None, Meta(description="with --nodes: where it fits; see 'rlmem schema placement'")
     ] = None
+
+    def __post_init__(self) -> None:
+        """Check what types cannot say."""
+        Document.__post_init__(self)
+        if {peak.device for peak in self.peaks} != {peak.device for peak in self.tops}:
+            raise ValueError("peaks: no row is marked as the peak")
+
+    @property
+    def tops(self) -> tuple[PeakPart, ...]:
+        """The peak phase of each device."""
+        return tuple(peak for peak in self.peaks if peak.is_peak)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """The devices that the run touches."""
+        return tuple(dict.fromkeys(peak.device for peak in self.peaks))
+
+    def ledger(self) -> Ledger:
+        """Return the noun; its amounts are numbers with a range, without the arithmetic behind them."""
+        return Ledger(tuple(entry.entry() for entry in self.entries))
+
+    def held(self, device: Device, phase: Phase) -> tuple[EntryPart, ...]:
+        """Return what takes memory on a device in a phase."""
+        return tuple(entry for entry in self.entries if (entry.device, entry.phase) == (device, phase) and entry.counts)
 
 
 def plan_document(plan: Plan) -> PlanDocument:

@@ -1,0 +1,48 @@
+"""The kinds of document there are, and the reader of a document of any kind."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from rlmem.documents.contract import Document, from_plain, schema_name
+from rlmem.errors import UsageError
+
+#: The name in a schema (``plan`` of ``rlmem.plan/1``) to the class, loaded when it is asked for.
+KINDS = {
+    "assessment": "rlmem.documents.report:AssessmentDocument",
+    "capacity": "rlmem.documents.capacity:CapacityDocument",
+    "compare": "rlmem.documents.comparison:ComparisonDocument",
+    "plan": "rlmem.documents.plan:PlanDocument",
+    "report": "rlmem.documents.report:ReportDocument",
+}
+
+
+def kind_of(name: str) -> type[Document]:
+    """Return the class of a kind of document; ``name`` is one of ``KINDS``."""
+    home, _, attribute = KINDS[name].partition(":")
+    kind: type[Document] = getattr(import_module(home), attribute)
+    return kind
+
+
+def kind_name(schema: str) -> str:
+    """Return ``plan`` of ``rlmem.plan/1``."""
+    return schema.removeprefix("rlmem.").partition("/")[0]
+
+
+def read_document(data: Any, where: str) -> Document:
+    """Read a document of any kind, as any version wrote it.
+
+    Args:
+        data: what was read from JSON.
+        where: the file or run that an error names.
+
+    Raises:
+        UsageError: the data is no document, of no kind that this version reads, or not a complete one.
+    """
+    schema = schema_name(data, where)
+    name = kind_name(schema)
+    if name not in KINDS:
+        readable = ", ".join(sorted(kind_of(name).SCHEMA for name in KINDS))
+        raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {readable}")
+    return from_plain(kind_of(name), data, where)

@@ -1,0 +1,82 @@
+"""What an HTML report of a planned run carries inside, and the assessment of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+from msgspec import Meta
+
+from rlmem.documents.capacity import CapacityCurvePart
+from rlmem.documents.contract import Document, Plain
+from rlmem.documents.growth import GrowthCurvePart
+from rlmem.documents.parts import Size
+from rlmem.documents.plan import PlanDocument
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EnvironmentPart:
+    """Where and with what a report was made."""
+
+    machine: Mapping[str, Any]
+    versions: Mapping[str, str | None]
+
+
+def _with_peaks(curve: Plain | None) -> Plain | None:
+    """Bring the capacity of ``rlmem.report/1`` up to date; it told the phase of the deciding device only."""
+    if curve is None:
+        return None
+    sizes = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes")
+    rows = [
+        {"value": row["value"], "verdict": row["verdict"], "peaks": [{name: row[name] for name in sizes}]}
+        for row in curve["rows"]
+    ]
+    return {**curve, "rows": rows}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportDocument(Document):
+    """Everything a report shows of a planned run."""
+
+    SCHEMA: ClassVar[str] = "rlmem.report/2"
+    TITLE: ClassVar[str] = "What an HTML report of a planned run carries inside"
+    OLDER: ClassVar[Any] = {"rlmem.report/1": lambda data: {**data, "capacity": _with_peaks(data["capacity"])}}
+
+    written: str
+    command: Annotated[tuple[str, ...], Meta(description="that made it")]
+    plan: PlanDocument
+    growth: Annotated[GrowthCurvePart | None, Meta(description="null when nothing fills")]
+    measured: Annotated[
+        Mapping[str, Any] | None, Meta(description="rlmem.sweep/1, the newest of the target; null without one")
+    ]
+    differs: Annotated[tuple[str, ...], Meta(description="settings in which the measurement was of another run")] = ()
+    capacity: Annotated[
+        CapacityCurvePart | None, Meta(description="peaks over the main knob; null where it cannot be turned")
+    ]
+    remedies: Annotated[tuple[Mapping[str, Any], ...], Meta(description="each by itself, the largest saving first")]
+    environment: EnvironmentPart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnitPart:
+    """What one of a kind costs: a transition, a rollout step, a sample of a batch, an agent, an environment."""
+
+    unit: str
+    count: int
+    bytes_each: Size
+    nbytes: Size
+    what: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssessmentDocument(Document):
+    """The plan of a run with what one of each costs, and how far its main knob can be turned."""
+
+    SCHEMA: ClassVar[str] = "rlmem.assessment/2"
+    TITLE: ClassVar[str] = "rlmem assess"
+    OLDER: ClassVar[Any] = {"rlmem.assessment/1": lambda data: {**data, "capacity": _with_peaks(data["capacity"])}}
+
+    plan: PlanDocument
+    units: tuple[UnitPart, ...]
+    capacity: CapacityCurvePart | None
