@@ -34,7 +34,7 @@ _EXPORTS = {
     "measure": "rlmem.app.measure",
     "parse_size": "rlmem.units",
     "parse_target": "rlmem.sources.target",
-    "plan_document": "rlmem.report.document",
+    "plan_document": "rlmem.documents.plan",
     "snapshot": "rlmem.snapshots",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table

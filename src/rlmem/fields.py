@@ -478,3 +478,40 @@ def plain_array(item: Any) -> Any:
     if isinstance(item, Mapping):
         return {k: list(v) if isinstance(v, tuple) else v for k, v in item.items()}
     return item
+
+
+def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Sections become dotted paths; the values of fields stay whole."""
+    flat: dict[str, Any] = {}
+    for key, value in data.items():
+        path = f"{prefix}{key}"
+        if path in SECTIONS and path not in BY_PATH:
+            if not isinstance(value, Mapping):
+                raise SpecError(path, f"expected a section with fields, got {value!r}")
+            flat |= flatten(value, f"{path}.")
+            continue
+        if path not in BY_PATH and not prefix and not any(f.startswith(f"{path}.") for f in BY_PATH):
+            known = [*SECTIONS, *(f for f in BY_PATH if "." not in f), "extends", "schema"]
+            hint = did_you_mean(path, known)
+            if hint:
+                raise SpecError(path, f"unknown key{hint}; 'rlmem schema run' lists all")
+        find_field(path)
+        flat[path] = value
+    return flat
+
+
+def fields_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    """Changed fields of a description, the old line above the new one."""
+    lines = []
+    for path, value in new.items():
+        before = old.get(path)
+        if before == value:
+            continue
+        lines += [] if before is None else [f"- {path}: {_written(path, before)}"]
+        lines += [f"+ {path}: {_written(path, value)}"]
+    return "\n".join(lines)
+
+
+def _written(path: str, value: Any) -> Any:
+    row = find_field(path)
+    return value if row.kind == "space" and isinstance(value, Mapping) else plain_value(row, value)

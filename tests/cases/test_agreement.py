@@ -28,13 +28,13 @@ from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.cli import run as cli
 from rlmem.documents.contract import to_plain
+from rlmem.documents.plan import plan_document
 from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.explain import explain_process
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Wishes
-from rlmem.report.document import plan_document
 from rlmem.rules.observed import COMPACT_BYTES
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
@@ -164,7 +164,7 @@ def check_one_run(
     """What the three make of one dry run; lint does not see the arguments of a command line."""
     first = ran(script, args)
     budget, form = make_budget(ram=limit), ClosedForm(read_calibration(sys.executable))
-    plan = plan_document(with_findings(plan_dry_run(first, budget, form)).plan)
+    plan = to_plain(plan_document(with_findings(plan_dry_run(first, budget, form)).plan))
     job = TriedJob(budget=budget, form=form, target=first.target, changes={}, first=first)
     fit = to_plain(fit_document(fit_target(job, Wishes())))
     lint = document(capsys, "lint", str(script), "--ram", limit, "--severity", "info")
@@ -178,7 +178,7 @@ def check_one_run(
 def check_commands(capsys: pytest.CaptureFixture[str], script: Path, args: tuple[str, ...] = ()) -> None:
     """Ask all three about a script, against a limit that it just misses."""
     python, tail = ("--python", sys.executable), ("--", *args) if args else ()
-    peak = ram(plan_document(plan_dry_run(ran(script, args), make_budget(ram="1TiB")).plan)["peaks"])
+    peak = ram(to_plain(plan_document(plan_dry_run(ran(script, args), make_budget(ram="1TiB")).plan))["peaks"])
     limit = f"{int(0.7 * peak['expected_bytes'])}B"
     plan = document(capsys, "plan", "--json", str(script), *python, "--ram", limit, *tail)
     fit = document(capsys, "fit", "--json", str(script), *python, "--ram", limit, *tail)
@@ -210,7 +210,7 @@ def test_they_agree_about_scripts_of_the_corpus(name: str, capsys: pytest.Captur
     if name.startswith("sb3_her"):
         pytest.importorskip("highway_env", reason="highway-env (extra 'accuracy') is not installed")
     script = SCRIPTS / name.split(maxsplit=1)[0]
-    peak = ram(plan_document(plan_dry_run(ran(script, args), make_budget(ram="1TiB")).plan)["peaks"])
+    peak = ram(to_plain(plan_document(plan_dry_run(ran(script, args), make_budget(ram="1TiB")).plan))["peaks"])
     limit = 0.7 * peak["expected_bytes"] if is_missed else 1.5 * peak["high_bytes"]
     plan, _ = check_one_run(capsys, script, args, limit=f"{int(limit)}B")
     assert plan["verdict"] == ("does-not-fit" if is_missed else "fits")
@@ -247,7 +247,8 @@ def test_a_run_that_is_explained_is_the_run_that_was_planned(name: str) -> None:
     if name.startswith("sb3_her"):
         pytest.importorskip("highway_env", reason="highway-env (extra 'accuracy') is not installed")
     form = ClosedForm(read_calibration(sys.executable))
-    plan = plan_document(with_findings(plan_dry_run(ran(SCRIPTS / name, ()), make_budget(ram="64GiB"), form)).plan)
+    subject = with_findings(plan_dry_run(ran(SCRIPTS / name, ()), make_budget(ram="64GiB"), form))
+    plan = to_plain(plan_document(subject.plan))
     phase, planned = ram(plan["peaks"])["phase"], of(plan, *ONCE)
     rows = [row for row in plan["entries"] if row["phase"] == phase and row["residency"] != "reserved"]
     stores = sum(row["nbytes"] for row in rows if re.match(r"(replay|arrays)\.(?!infos)", row["component"]))

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from rlmem.budget import free_here, make_budget, sized_budget
+from rlmem.documents.plan import plan_document
 from rlmem.errors import UsageError
 from rlmem.plan import Plan
 from rlmem.planner import Planner
-from rlmem.report.document import plan_document
 from rlmem.report.plan import verdict_lines
 from rlmem.sources.preset import read_preset
 from rlmem.units import GIB

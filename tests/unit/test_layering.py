@@ -53,8 +53,7 @@ LAYERS = (
         "ray",
         "optuna",
     ),  # the last five are for users' programs
-    ("app",),
-    ("report",),
+    ("app", "report"),
     ("serve",),
     ("cli", "__main__"),
 )

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from rlmem.documents.contract import plain_part, read_part
+from rlmem.documents.contract import read_part, to_plain
 from rlmem.ledger import Ledger
 from rlmem.points import STATUSES, Point, PointProcess, PredictedPeak
 
@@ -26,13 +26,13 @@ POINT = Point(
 
 
 def test_a_point_survives_json() -> None:
-    assert read_part(Point, json.loads(json.dumps(plain_part(POINT)))) == POINT
+    assert read_part(Point, json.loads(json.dumps(to_plain(POINT)))) == POINT
 
 
 def test_a_point_of_another_version_is_read() -> None:
     old = {"values": {}, "status": "oom", "peak_bytes": None}
     assert read_part(Point, old) == Point(values={}, status="oom", peak_bytes=None)
-    assert read_part(Point, {**plain_part(POINT), "from_the_future": 1}) == POINT
+    assert read_part(Point, {**to_plain(POINT), "from_the_future": 1}) == POINT
 
 
 def test_an_unknown_status_is_refused() -> None:

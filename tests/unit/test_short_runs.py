@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from rlmem.capacity import largest
+from rlmem.documents.plan import plan_document
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.quantity import Quantity
-from rlmem.report.document import plan_document
 from rlmem.report.plan import verdict_lines
 from rlmem.rules.lengths import learns_once
 from rlmem.schedule import reached
@@ -77,7 +77,7 @@ def test_both_figures_are_said_the_runs_own_first() -> None:
     assert said[1].startswith("this run writes 100,000 of the 1,000,000 transitions of its replay buffer")
     assert said[1].endswith(f"peaks at {top.expected_bytes / GIB:.1f} GiB")
     document = plan_document(short)
-    assert [line for line, _ in verdict_lines(document)] == list(said) == document["summary"]
+    assert [line for line, _ in verdict_lines(document)] == list(said) == list(document.summary)
 
 
 def test_a_compact_buffer_is_as_short() -> None:

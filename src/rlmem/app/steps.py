@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlmem.documents.fit import AlonePart, StepPart
+from rlmem.documents.fit import AlonePart, RemedyPart, StepPart
 from rlmem.fields import find_field, plain_value
+from rlmem.plan import sentence
 from rlmem.remedies.base import Alone, Step
 
 
@@ -18,6 +19,14 @@ def step_part(step: Step) -> StepPart:
 def alone_part(item: Alone) -> AlonePart:
     """Return a remedy by itself as documents have it."""
     return AlonePart(**_told(item.step), fits=item.fits)
+
+
+def remedy_part(
+    step: Step, *, fits: bool, diff: str, text: str | None = None, by_hand: tuple[str, ...] = ()
+) -> RemedyPart:
+    """Return a remedy with the change to make as documents have it."""
+    after = tuple(f"{top.device.upper()} {sentence(top)}" for top in step.after.tops)
+    return RemedyPart(**_told(step), fits=fits, after=after, diff=diff, text=text, by_hand=by_hand)
 
 
 def _told(step: Step) -> dict[str, Any]:

@@ -65,10 +65,11 @@ def command(
         if args or any((ram, vram, machine, python, sets)):
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
+    from rlmem.app.assess import assessment_document
+    from rlmem.app.report import report_document
     from rlmem.app.subjects import changeable, open_subject, with_findings
     from rlmem.budget import make_budget
-    from rlmem.report.assess import assessment_document, assessment_view
-    from rlmem.report.full import report_document
+    from rlmem.report.assess import assessment_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
 
@@ -85,7 +86,7 @@ def command(
 
 
 def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:
-    from rlmem.report.full import recorded_report
+    from rlmem.app.report import recorded_report
     from rlmem.report.recorded import recorded_view
     from rlmem.report.render import render_view
     from rlmem.report.saved import run_document

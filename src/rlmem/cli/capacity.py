@@ -59,11 +59,13 @@ def command(
 
     Two figures per machine: the largest value whose expected peak fits, and the largest whose upper bound does.
     """
+    from rlmem.app.capacity import capacity_table
     from rlmem.app.subjects import changeable, open_subject
     from rlmem.budget import make_budget, sized_budget
     from rlmem.plan import Budget
-    from rlmem.report.capacity import capacity_document, render_capacity
+    from rlmem.report.capacity import capacity_view
     from rlmem.report.progress import working
+    from rlmem.report.render import render_view
     from rlmem.sources.overrides import parse_vary
     from rlmem.sources.target import parse_target
 
@@ -81,6 +83,6 @@ def command(
     device = "vram" if subject.spec.get("device") == "cuda" else "ram"
     budgets = [one] if one else [sized_budget(name, device) for name in names or ()]
     subject = changeable(subject, asked)
-    document = capacity_document([subject.under(budget) for budget in budgets], path, values)
-    emit(render_capacity(document, wanted, output), output)
+    document = capacity_table([subject.under(budget) for budget in budgets], path, values)
+    emit(render_view(document, capacity_view, wanted, output), output)
     return 0

@@ -94,7 +94,7 @@ def html_options(function: F) -> F:
     )(function)
 
 
-def emit_html(document: dict[str, Any], path: Path, *, redact: bool) -> None:
+def emit_html(document: Any, path: Path, *, redact: bool) -> None:
     """Write a document's HTML report, and say so on standard error."""
     from rlmem.report.html.render import render_html
     from rlmem.report.redact import redacted

@@ -14,6 +14,7 @@ from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.core.target import Target
+    from rlmem.documents.plan import PlanDocument
 
 
 @click.command("compare")
@@ -76,7 +77,7 @@ def command(
     return 0
 
 
-def _side(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
+def _side(target: Target, limits: tuple[str | None, ...]) -> Any:
     """The document of one side: a stored run as it is, a target planned now."""
     if target.kind != "run":
         return _planned(target, limits)
@@ -90,10 +91,10 @@ def _side(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
         return read_document(run_document(store, run), f"run {run.id}")[0]
 
 
-def _planned(target: Target, limits: tuple[str | None, ...]) -> dict[str, Any]:
+def _planned(target: Target, limits: tuple[str | None, ...]) -> PlanDocument:
     from rlmem.app.subjects import open_subject
     from rlmem.budget import make_budget
-    from rlmem.report.document import plan_document
+    from rlmem.documents.plan import plan_document
     from rlmem.report.progress import working
 
     ram, vram, machine = limits

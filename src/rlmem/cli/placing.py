@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from rlmem.cluster.room import Terms
     from rlmem.cluster.workload import Workload
     from rlmem.core.subject import Subject
+    from rlmem.documents.plan import PlanDocument
     from rlmem.findings import Finding
     from rlmem.plan import Budget, Plan
 
@@ -119,13 +120,12 @@ def _on_nodes(plan: Plan, trials: int) -> Iterator[Finding]:
             yield replace(finding, title=f"{device} may reach {over} on {plan.budget.name}")
 
 
-def judged_by_nodes(document: dict[str, Any], placement: dict[str, Any]) -> int:
+def judged_by_nodes(document: PlanDocument, placement: dict[str, Any]) -> tuple[PlanDocument, int]:
     """A plan's document with its placement, which decides whether it fits; the exit code."""
-    document["placement"] = placement
-    broken = any(each["severity"] == "error" and each["code"] != DOES_NOT_FIT for each in document["findings"])
-    verdict = "grows" if document["growth"] else "unknown" if document["unknown"] else "fits"
-    document["verdict"] = verdict if placement["trials"] or verdict == "grows" else "does-not-fit"
-    return 1 if broken else EXIT_CODES.get(document["verdict"], 0)
+    broken = any(finding.severity == "error" and finding.code != DOES_NOT_FIT for finding in document.findings)
+    verdict = "grows" if document.growth else "unknown" if document.unknown else "fits"
+    verdict = verdict if placement["trials"] or verdict == "grows" else "does-not-fit"
+    return replace(document, verdict=verdict, placement=placement), 1 if broken else EXIT_CODES.get(verdict, 0)
 
 
 def shown_node(packing: Packing) -> NodeGroup:

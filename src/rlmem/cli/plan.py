@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
     from rlmem.core.subject import Subject
     from rlmem.core.target import Target
+    from rlmem.documents.plan import PlanDocument
     from rlmem.report.first_screen import Asked
 
 
@@ -105,8 +106,8 @@ def command(
     """
     from rlmem.app.subjects import open_subject, with_findings
     from rlmem.budget import make_budget
+    from rlmem.documents.plan import plan_document
     from rlmem.plan import Budget
-    from rlmem.report.document import plan_document
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import plan_view
     from rlmem.report.progress import working
@@ -134,7 +135,9 @@ def command(
     else:
         subject = with_findings(subject)
     document = plan_document(subject.plan)
-    code = subject.plan.exit_code if placement is None else judged_by_nodes(document, placement)
+    code = subject.plan.exit_code
+    if placement is not None:
+        document, code = judged_by_nodes(document, placement)
     if save:
         _keep(document)
     if html:
@@ -145,7 +148,7 @@ def command(
     asked = _asked_for(run_target, ram, vram, machine)
     brief = wanted == "text" and not (full or placement)
     emit(
-        render_view(document, lambda found: first_screen(found, asked) if brief else plan_view(found), wanted, output),
+        render_view(document, lambda plan: first_screen(plan, asked) if brief else plan_view(plan), wanted, output),
         output,
     )
     return code
@@ -161,10 +164,10 @@ def _asked_for(target: Target, ram: str | None, vram: str | None, machine: str |
     return Asked(target=target, options=tuple(options), ram=ram)
 
 
-def _write_html(subject: Subject, document: dict[str, Any], target: Target, path: Path, *, redact: bool) -> None:
+def _write_html(subject: Subject, document: PlanDocument, target: Target, path: Path, *, redact: bool) -> None:
     import sys
 
-    from rlmem.report.full import report_document
+    from rlmem.app.report import report_document
 
     command = ["rlmem", *sys.argv[1:]]
     emit_html(report_document(subject, target=target, command=command, plan=document), path, redact=redact)
@@ -198,25 +201,23 @@ def _stacks(
     return render_view(compare_stacks(subject), stacks_view, wanted, output)
 
 
-def _keep(document: dict[str, Any]) -> None:
+def _keep(document: PlanDocument) -> None:
     import sys
 
+    from rlmem.documents.contract import to_plain
     from rlmem.runner.store import save_plan
 
-    print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)
+    print(f"saved as {save_plan(to_plain(document), command=sys.argv)}", file=sys.stderr)
 
 
-def _why(document: dict[str, Any], component: str, wanted: str, output: Path | None) -> str:
+def _why(document: PlanDocument, component: str, wanted: str, output: Path | None) -> str:
     from rlmem.ledger import matches
-    from rlmem.report.plan import why_sections
+    from rlmem.report.plan import why_view
     from rlmem.report.render import render_view
-    from rlmem.report.view import View
 
-    entries = [entry for entry in document["entries"] if matches(entry["component"], component)]
+    entries = [entry for entry in document.entries if matches(entry.component, component)]
     if not entries:
-        known = sorted({entry["component"] for entry in document["entries"]})
+        known = sorted({entry.component for entry in document.entries})
         groups = ", ".join(sorted({name.split(".")[0] for name in known}))
         raise UsageError(f"--why {component!r}: no such component{did_you_mean(component, known)}; groups: {groups}")
-    return render_view(
-        entries, lambda found: View(title=component, verdict=(), sections=why_sections(found)), wanted, output
-    )
+    return render_view(entries, lambda shown: why_view(component, shown), wanted, output)

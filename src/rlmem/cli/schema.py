@@ -8,13 +8,16 @@ from pathlib import Path
 import click
 
 from rlmem.cli.common import emit
+from rlmem.documents.kinds import KINDS
 
 
 @click.command("schema")
 @click.argument(
     "which",
     type=click.Choice(
-        ["plan", "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit", "lint"]
+        sorted(
+            {*KINDS, "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit", "lint"}
+        )
     ),
     default="plan",
 )
@@ -22,10 +25,9 @@ from rlmem.cli.common import emit
 def command(which: str, output: Path | None) -> int:
     """Print a JSON Schema.
 
-    Of a plan ('plan', the JSON contract), a run file ('run'), a measurement ('sweep'), what 'rlmem workers' ('placement'),
-    'rlmem explain' ('explain'), 'rlmem explain --ray' ('cluster') and 'rlmem watch' ('moment') print with --json, a run
-    recorded by 'rlmem run' ('recorded'), the data of an HTML report ('report'), or what 'rlmem fit' ('fit') or
-    'rlmem lint' ('lint') found.
+    Of a run file ('run'), or of what a command prints with --json. A plan is 'plan', a measurement 'sweep', 'rlmem workers'
+    prints 'placement', 'rlmem explain --ray' 'cluster', 'rlmem watch' 'moment'. A run that 'rlmem run' recorded is 'recorded',
+    the data of an HTML report 'report'. The others are named after their command.
 
     \b
     Examples:
@@ -37,17 +39,15 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.documents.contract import schema_of
     from rlmem.documents.explanation import ExplanationDocument
     from rlmem.documents.fit import FitDocument
+    from rlmem.documents.kinds import kind_of
     from rlmem.documents.moment import MomentDocument
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.document import PLAN_JSON_SCHEMA
-    from rlmem.report.full import REPORT_JSON_SCHEMA
     from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
     schemas = {
-        "plan": PLAN_JSON_SCHEMA,
         "run": RUN_JSON_SCHEMA,
         "sweep": schema_of(SweepDocument),
         "explain": schema_of(ExplanationDocument),
@@ -55,9 +55,9 @@ def command(which: str, output: Path | None) -> int:
         "placement": PLACEMENT_JSON_SCHEMA,
         "moment": schema_of(MomentDocument),
         "recorded": RECORDED_JSON_SCHEMA,
-        "report": REPORT_JSON_SCHEMA,
         "fit": schema_of(FitDocument),
         "lint": LINT_JSON_SCHEMA,
     }
-    emit(json.dumps(schemas[which], indent=2, ensure_ascii=False), output)
+    schema = schema_of(kind_of(which)) if which in KINDS else schemas[which]
+    emit(json.dumps(schema, indent=2, ensure_ascii=False), output)
     return 0

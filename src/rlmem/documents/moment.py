@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
-from rlmem.documents.contract import Document, Plain, plain_part, read_part
+from rlmem.documents.contract import Document, Plain, read_part, to_plain
 from rlmem.documents.parts import (
     HoldingPart,
     PortionPart,
@@ -168,7 +168,7 @@ def _trend_part(growth: Growth | None) -> TrendPart | None:
 
 def moment_data(moment: Moment) -> Plain:
     """Return a moment as recordings keep it."""
-    return sparse(plain_part(moment))
+    return sparse(to_plain(moment))
 
 
 def read_moment(data: Mapping[str, Any]) -> Moment:

@@ -10,9 +10,11 @@ from msgspec import Meta
 
 from rlmem.documents.capacity import CapacityCurvePart
 from rlmem.documents.contract import Document, Plain
+from rlmem.documents.fit import RemedyPart
 from rlmem.documents.growth import GrowthCurvePart
 from rlmem.documents.parts import Size
 from rlmem.documents.plan import PlanDocument
+from rlmem.documents.sweep import SweepDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,14 +49,12 @@ class ReportDocument(Document):
     command: Annotated[tuple[str, ...], Meta(description="that made it")]
     plan: PlanDocument
     growth: Annotated[GrowthCurvePart | None, Meta(description="null when nothing fills")]
-    measured: Annotated[
-        Mapping[str, Any] | None, Meta(description="rlmem.sweep/1, the newest of the target; null without one")
-    ]
+    measured: Annotated[SweepDocument | None, Meta(description="the newest sweep of the target; null without one")]
     differs: Annotated[tuple[str, ...], Meta(description="settings in which the measurement was of another run")] = ()
     capacity: Annotated[
         CapacityCurvePart | None, Meta(description="peaks over the main knob; null where it cannot be turned")
     ]
-    remedies: Annotated[tuple[Mapping[str, Any], ...], Meta(description="each by itself, the largest saving first")]
+    remedies: Annotated[tuple[RemedyPart, ...], Meta(description="each by itself, the largest saving first")]
     environment: EnvironmentPart
 
 

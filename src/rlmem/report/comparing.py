@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rlmem.app.compare import compare_sides, plan_side
+from rlmem.documents.kinds import kind_name
+from rlmem.documents.plan import PlanDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import UsageError
-from rlmem.report.compare import compare_plan_documents, compare_view
+from rlmem.report.compare import compare_view
 from rlmem.report.compare_recorded import compare_recorded, compare_recorded_view
-from rlmem.report.document import PLAN_SCHEMA
 from rlmem.report.recorded import RECORDED_SCHEMA
 from rlmem.report.sweep import compare_plain_sweeps, compare_plain_sweeps_view
 from rlmem.report.view import View
@@ -17,17 +19,19 @@ from rlmem.report.view import View
 Compare = Callable[[Sequence[Mapping[str, Any]], Sequence[str]], dict[str, Any]]
 ViewOf = Callable[[Any], View]
 _WAYS: dict[str, tuple[Compare, ViewOf]] = {
-    PLAN_SCHEMA: (compare_plan_documents, compare_view),
     SweepDocument.SCHEMA: (compare_plain_sweeps, compare_plain_sweeps_view),
     RECORDED_SCHEMA: (compare_recorded, compare_recorded_view),
 }
 
 
-def compare_documents(sides: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> tuple[dict[str, Any], ViewOf]:
+def compare_documents(sides: Sequence[Any], labels: Sequence[str]) -> tuple[Any, ViewOf]:
     """Two documents of one kind side by side as a document, and the function that views it."""
-    left, right = (str(side["schema"]) for side in sides)
-    if left != right or left not in _WAYS:
-        kinds = " and ".join(schema.removeprefix("rlmem.").partition("/")[0] for schema in (left, right))
+    left, right = sides
+    if isinstance(left, PlanDocument) and isinstance(right, PlanDocument):
+        return compare_sides(plan_side(left, labels[0]), plan_side(right, labels[1])), compare_view
+    schemas = [side.SCHEMA if isinstance(side, PlanDocument) else str(side["schema"]) for side in sides]
+    if schemas[0] != schemas[1] or schemas[0] not in _WAYS:
+        kinds = " and ".join(kind_name(schema) for schema in schemas)
         raise UsageError(f"{' and '.join(labels)} are {kinds}: only two plans, two sweeps or two recorded runs compare")
-    compare, view = _WAYS[left]
+    compare, view = _WAYS[schemas[0]]
     return compare(sides, labels), view

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rlmem.core.target import Target
-from rlmem.ledger import NOT_COUNTED
+from rlmem.documents.parts import FindingPart
+from rlmem.documents.plan import PlanDocument
 from rlmem.report.plan import DOES_NOT_FIT, finding_item, gain, limit_note, title_of, verdict_lines, worst_first
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size
@@ -54,29 +54,28 @@ class Asked:
         return self.target.kind == "script"
 
 
-def first_screen(document: Mapping[str, Any], asked: Asked) -> View:
+def first_screen(document: PlanDocument, asked: Asked) -> View:
     """A plan for someone who sees one for the first time; about 20 lines."""
     owners = Section(title="Where it goes, at the peak", tables=tuple(_owner_tables(document)))
     shown = _changes(document)
-    changes = tuple(_smaller(each) if each["code"] == DOES_NOT_FIT else finding_item(each) for each in shown)
+    changes = tuple(_smaller(item) if item.code == DOES_NOT_FIT else finding_item(item) for item in shown)
     change = Section(title="What to change", lines=_linted(document, shown), items=changes)
-    commands = _commands(document, asked, len(document["findings"]) - len(changes))
+    commands = _commands(document, asked, len(document.findings) - len(changes))
     return View(
-        title=title_of(document["target"]),
+        title=title_of(document.target),
         verdict=verdict_lines(document),
         sections=(owners, *([change] if changes or change.lines else []), commands),
-        notes=(*document["notes"], limit_note(document)),
+        notes=(*document.notes, limit_note(document)),
     )
 
 
-def _owner_tables(document: Mapping[str, Any]) -> Iterator[Table]:
+def _owner_tables(document: PlanDocument) -> Iterator[Table]:
     tops = [peak for peak, _ in worst_first(document)]
     most = MOST_OWNERS if len(tops) == 1 else MOST_OWNERS_EACH
     for top in tops:
         sizes: dict[str, int] = {}
-        for entry in document["entries"]:
-            if (entry["device"], entry["phase"]) == (top.device, top.phase) and entry["residency"] not in NOT_COUNTED:
-                sizes[entry["component"]] = sizes.get(entry["component"], 0) + entry["nbytes"]
+        for entry in document.held(top.device, top.phase):
+            sizes[entry.component] = sizes.get(entry.component, 0) + entry.nbytes
         ordered = sorted(((name, size) for name, size in sizes.items() if size), key=lambda pair: -pair[1])
         total = sum(sizes.values())
         shown = [pair for pair in ordered[:most] if pair[1] >= SMALL * total]
@@ -90,37 +89,37 @@ def _owner_tables(document: Mapping[str, Any]) -> Iterator[Table]:
         )
 
 
-def _changes(document: Mapping[str, Any]) -> tuple[Mapping[str, Any], ...]:
+def _changes(document: PlanDocument) -> tuple[FindingPart, ...]:
     """What to change: what stops the run, then what saves most; what saves next to nothing is for ``--full``."""
     least = {peak.device: SMALL * peak.expected_bytes for peak, _ in worst_first(document)}
     useful = [
-        each
-        for each in document["findings"]
-        if each["severity"] == "error"
-        or (each["severity"] == "warning" and each["saves_bytes"] is None)
-        or (each["saves_bytes"] or 0) >= min(least.values())
+        finding
+        for finding in document.findings
+        if finding.severity == "error"
+        or (finding.severity == "warning" and finding.saves_bytes is None)
+        or (finding.saves_bytes or 0) >= min(least.values())
     ]
-    useful.sort(key=lambda each: (each["severity"] != "error", -(each["saves_bytes"] or 0)))
-    others = [each for each in useful if each["code"] != DOES_NOT_FIT]
-    return (*others[:MOST_CHANGES], *(each for each in useful if each["code"] == DOES_NOT_FIT))
+    useful.sort(key=lambda finding: (finding.severity != "error", -(finding.saves_bytes or 0)))
+    others = [finding for finding in useful if finding.code != DOES_NOT_FIT]
+    return (*others[:MOST_CHANGES], *(finding for finding in useful if finding.code == DOES_NOT_FIT))
 
 
-def _linted(document: Mapping[str, Any], shown: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _linted(document: PlanDocument, shown: Sequence[FindingPart]) -> tuple[str, ...]:
     """``also found by lint: MEM101 line 5 (saves 6.57 GiB), MEM601 line 38``: what is not shown in full."""
-    found = [each for each in document["findings"] if each.get("line") and each not in shown]
-    if not found:
+    others = [finding for finding in document.findings if finding.line and finding not in shown]
+    if not others:
         return ()
-    said = [f"{each['code']} line {each['line']}" + (f" ({gain(each)})" if gain(each) else "") for each in found]
-    more = f", {len(said) - MOST_LINTED} more" if len(said) > MOST_LINTED else ""
-    return (f"also found by lint: {', '.join(said[:MOST_LINTED])}{more}",)
+    texts = [f"{item.code} line {item.line}" + (f" ({gain(item)})" if gain(item) else "") for item in others]
+    more = f", {len(texts) - MOST_LINTED} more" if len(texts) > MOST_LINTED else ""
+    return (f"also found by lint: {', '.join(texts[:MOST_LINTED])}{more}",)
 
 
-def _smaller(finding: Mapping[str, Any]) -> Item:
+def _smaller(finding: FindingPart) -> Item:
     """That it does not fit is in the verdict; here stands what would."""
-    return Item(lead=finding["code"], text=finding["remedy"] or finding["title"], tone="bad")
+    return Item(lead=finding.code, text=finding.remedy or finding.title, tone="bad")
 
 
-def _commands(document: Mapping[str, Any], asked: Asked, left: int) -> Section:
+def _commands(document: PlanDocument, asked: Asked, left: int) -> Section:
     """What to do next; ``left`` findings are not on this screen."""
     rows = [*_helping(document, asked)]
     more = f"see {left} more finding{'' if left == 1 else 's'}, and every phase" if left else "see every phase"
@@ -129,11 +128,11 @@ def _commands(document: Mapping[str, Any], asked: Asked, left: int) -> Section:
     return Section(title="Next", tables=(Table(title="", columns=columns, rows=tuple(rows)),))
 
 
-def _helping(document: Mapping[str, Any], asked: Asked) -> Iterator[tuple[str, str]]:
-    match document["verdict"]:
+def _helping(document: PlanDocument, asked: Asked) -> Iterator[tuple[str, str]]:
+    match document.verdict:
         case "does-not-fit" | "tight":
             yield "make it fit", asked.command("fit")
-        case "grows" if asked.is_script and any(each.get("line") for each in document["findings"]):
+        case "grows" if asked.is_script and any(finding.line for finding in document.findings):
             yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target.text))
         case "unknown":
             yield "measure it", asked.command("measure")

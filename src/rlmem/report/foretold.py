@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from rlmem.components import STANDING
+from rlmem.documents.contract import from_plain
+from rlmem.documents.growth import GrowthCurvePart, growth_curve
+from rlmem.documents.plan import PlanDocument
 from rlmem.ledger import NOT_COUNTED, matches
-from rlmem.report.outlook import at_step, growth
 from rlmem.report.view import Column, Section, Table
 from rlmem.units import format_count, format_size
 
@@ -99,12 +102,12 @@ def foretold_curve(document: Mapping[str, Any]) -> list[dict[str, float]]:
     top = next((each for each in plan["peaks"] if each["is_peak"] and each["device"] == "ram"), None) if plan else None
     if plan is None or top is None:
         return []
-    found = growth(plan)
+    curve = _curve(plan)
     rows = []
     for moment in document["moments"]:
         step = (moment.get("progress") or {}).get("step")
         if step is not None:
-            sizes = at_step(found, step) if found and found["device"] == "ram" else top
+            sizes = asdict(curve.at(step)) if curve and curve.device == "ram" else top
             rows.append(
                 {
                     "at_s": moment["at_s"],
@@ -112,6 +115,10 @@ def foretold_curve(document: Mapping[str, Any]) -> list[dict[str, float]]:
                 }
             )
     return rows
+
+
+def _curve(plan: Mapping[str, Any]) -> GrowthCurvePart | None:
+    return growth_curve(from_plain(PlanDocument, plan, "the plan of the run"))
 
 
 def _beside(expected: int, measured: int | None) -> tuple[str, str]:
@@ -138,10 +145,10 @@ def _standing(plan: Mapping[str, Any], owners: Sequence[Mapping[str, Any]]) -> t
 
 def _reached(document: Mapping[str, Any]) -> tuple[int, dict[str, int]] | None:
     """The last step seen and what was predicted by then, where a store was not full yet; None where it was."""
-    found, step = growth(document["plan"]), _last_step(document)
-    if found is None or step is None or found["device"] != "ram" or step >= found["full_at"]:
+    curve, step = _curve(document["plan"]), _last_step(document)
+    if curve is None or step is None or curve.device != "ram" or step >= curve.full_at:
         return None
-    return step, at_step(found, step)
+    return step, asdict(curve.at(step))
 
 
 def _last_step(document: Mapping[str, Any]) -> int | None:

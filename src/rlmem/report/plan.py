@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import Any
 
-from rlmem.ledger import NOT_COUNTED, PHASES, Leak, Peak, matches
+from rlmem.documents.parts import FindingPart, PeakPart
+from rlmem.documents.plan import EntryPart, PlanDocument, TargetPart
+from rlmem.documents.report import ReportDocument
+from rlmem.ledger import PHASES, Peak, matches
 from rlmem.plan import sentence, short_run, unknown_sentence, verdict_of
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_range, format_size
@@ -14,61 +16,76 @@ from rlmem.units import format_range, format_size
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002
 DOES_NOT_FIT = "MEM001"
-PEAK_FIELDS = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes", "is_peak")
 _VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn", "grows": "bad"}
+_TONES = ("bad", "warn", "good")
 _LEFT_OUT_FIRST = ("update", "collect", "evaluate", "build", "resume", "checkpoint", "import")
 _SEVERITY_TONE = {"error": "bad", "warning": "warn", "info": "plain"}
 
 
-def plan_view(document: Mapping[str, Any]) -> View:
+def plan_view(document: PlanDocument) -> View:
     """What ``rlmem plan`` shows."""
-    devices = tuple(dict.fromkeys(peak["device"] for peak in document["peaks"]))
-    tables = [breakdown(document, device) for device in devices]
+    tables = [breakdown(document, device) for device in document.devices]
     processes = process_table(document)
     sections = [Section(title="Where it goes", tables=(*tables, *([processes] if processes else [])))]
-    if document["findings"]:
-        sections.append(Section(title="Findings", items=finding_items(document)))
+    if document.findings:
+        sections.append(Section(title="Findings", items=finding_items(document.findings)))
     notes = (
-        *document["notes"],
+        *document.notes,
         limit_note(document),
         "GiB is 2³⁰ bytes, GB is 10⁹. Ranges: exact arrays have none; runtime constants and temporaries have.",
         "'--why COMPONENT' shows a formula and where its values come from.",
     )
     verdict = verdict_lines(document)
-    if placement := document.get("placement"):
+    if placement := document.placement:
         # Loaded here, as it is drawn with what this module defines.
         from rlmem.report.placement_view import placement_notes, placement_sections
 
         sections += [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
         notes = (*notes[:-1], *placement_notes(placement)[:-1], notes[-1])
-    return View(title=title_of(document["target"]), verdict=verdict, sections=tuple(sections), notes=notes)
+    return View(title=title_of(document.target), verdict=verdict, sections=tuple(sections), notes=notes)
 
 
-def limit_note(document: Mapping[str, Any]) -> str:
+def report_view(document: ReportDocument) -> View:
+    """Return what a report says in a terminal: its plan."""
+    return plan_view(document.plan)
+
+
+def limit_note(document: PlanDocument) -> str:
     """Where the limits come from."""
-    machine = document["machine"]
-    sources = [text for text in (machine["ram_source"], machine["vram_source"]) if text]
-    if machine["unified"] and document["target"]["spec"].get("device") == "cuda":
+    machine = document.machine
+    sources = [text for text in (machine.ram_source, machine.vram_source) if text]
+    if machine.unified and document.target.spec.get("device") == "cuda":
         sources.append("one pool; figures measured with CUDA stand in for this machine's GPU")
     return f"limit: {'; '.join(sources) if sources else 'none known'}"
 
 
-def title_of(target: Mapping[str, Any]) -> str:
+def title_of(target: TargetPart) -> str:
     """A run's name, and what it is."""
-    return f"{target['name']}: {target['about']}" if target.get("about") else str(target["name"])
+    return f"{target.name}: {target.about}" if target.about else target.name
 
 
-def worst_first(document: Mapping[str, Any]) -> list[tuple[Peak, str]]:
+def worst_first(document: PlanDocument) -> list[tuple[Peak, str]]:
     """The largest peak of each device with its tone, the worst first."""
-    leak = Leak(**document["growth"]) if document.get("growth") else None
-    tops = [
-        Peak(**{name: peak[name] for name in PEAK_FIELDS}, leak=leak if peak["device"] == "ram" else None)
-        for peak in document["peaks"]
-        if peak["is_peak"]
-    ]
-    tone = _on_nodes if document.get("placement") else lambda peak: _VERDICT_TONE[verdict_of(peak)]
-    found = [(peak, tone(peak)) for peak in tops]
-    return sorted(found, key=lambda pair: ("bad", "warn", "good").index(pair[1]))
+    leak = document.growth.leak() if document.growth else None
+    tops = [top.peak(leak if top.device == "ram" else None) for top in document.tops]
+    return _by_tone(tops, _on_nodes if document.placement else _tone)
+
+
+def peak_lines(peaks: Iterable[PeakPart]) -> tuple[tuple[str, str], ...]:
+    """Return a sentence for each device, with its tone, the worst first."""
+    return tuple((_sentence(peak), tone) for peak, tone in _by_tone((part.peak() for part in peaks), _tone))
+
+
+def _by_tone(peaks: Iterable[Peak], tone: Callable[[Peak], str]) -> list[tuple[Peak, str]]:
+    return sorted(((peak, tone(peak)) for peak in peaks), key=lambda pair: _TONES.index(pair[1]))
+
+
+def _tone(peak: Peak) -> str:
+    return _VERDICT_TONE[verdict_of(peak)]
+
+
+def _sentence(peak: Peak) -> str:
+    return f"{peak.device.upper()} {sentence(peak)}"
 
 
 def _on_nodes(peak: Peak) -> str:
@@ -76,84 +93,77 @@ def _on_nodes(peak: Peak) -> str:
     return "bad" if peak.limit_bytes is not None and peak.high_bytes > peak.limit_bytes else "good"
 
 
-def _peaks(document: Mapping[str, Any]) -> list[str]:
+def _peaks(document: PlanDocument) -> list[str]:
     """Where each device peaks, whatever the limit."""
-    return [
-        f"{peak.device.upper()} {sentence(replace(peak, limit_bytes=None)).partition(':')[0]}"
-        for peak, _ in worst_first(document)
-    ]
+    return [_sentence(replace(peak, limit_bytes=None)).partition(":")[0] for peak, _ in worst_first(document)]
 
 
-def verdict_lines(document: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def verdict_lines(document: PlanDocument) -> tuple[tuple[str, str], ...]:
     """One sentence per device, and first what would stop the run."""
-    broken = [f for f in document["findings"] if f["severity"] == "error" and f["code"] != DOES_NOT_FIT]
-    refused = tuple((f"will not work as described: {finding['title']}", "bad") for finding in broken)
-    unknown = tuple((unknown_sentence(**each), "warn") for each in document.get("unknown", ()))
-    if placement := document.get("placement"):  # the nodes are the limit
+    broken = [item for item in document.findings if item.severity == "error" and item.code != DOES_NOT_FIT]
+    refused = tuple((f"will not work as described: {finding.title}", "bad") for finding in broken)
+    unknown = tuple((unknown_sentence(item.device, item.limit_bytes, item.why), "warn") for item in document.unknown)
+    peaks = worst_first(document)
+    if placement := document.placement:  # the nodes are the limit
         from rlmem.report.placement_view import placement_verdict
 
-        leaks = tuple((f"RAM {sentence(peak)}", "bad") for peak, _ in worst_first(document) if peak.leak is not None)
+        leaks = tuple((_sentence(peak), "bad") for peak, _ in peaks if peak.leak is not None)
         fits = () if leaks else placement_verdict(placement)
         return (*refused, *leaks, *unknown, *fits, *((line, "plain") for line in _peaks(document)))
-    said = ((f"{peak.device.upper()} {sentence(peak)}", tone) for peak, tone in worst_first(document))
+    judged = sorted(
+        (*((_sentence(peak), tone) for peak, tone in peaks), *unknown), key=lambda line: _TONES.index(line[1])
+    )
     short = (
-        short_run(document["target"]["spec"], peak, beyond(document, peak.device))
-        for peak, _ in worst_first(document)
-        if beyond(document, peak.device)
+        short_run(document.target.spec, peak, unwritten)
+        for peak, _ in peaks
+        if (unwritten := beyond(document, peak.device))
     )
-    warnings = ((text, "warn") for text in document.get("warnings", ()))
-    judged = sorted((*said, *unknown), key=lambda line: ("bad", "warn", "good").index(line[1]))
-    return (*refused, *judged, *((text, "plain") for text in short), *warnings)
+    return (*refused, *judged, *((text, "plain") for text in short), *((text, "warn") for text in document.warnings))
 
 
-def beyond(document: Mapping[str, Any], device: str) -> int:
+def beyond(document: PlanDocument, device: str) -> int:
     """Bytes of a replay buffer that the run never writes: reserved still at the peak."""
-    tops = {(peak["device"], peak["phase"]) for peak in document["peaks"] if peak["is_peak"]}
+    phases = {top.phase for top in document.tops if top.device == device}
     return sum(
-        entry["nbytes"]
-        for entry in document.get("entries", ())  # a swarm's own document has none
-        if entry["residency"] == "reserved"
-        and entry["device"] == device
-        and (device, entry["phase"]) in tops
-        and matches(entry["component"], "replay")
+        entry.nbytes
+        for entry in document.entries
+        if entry.residency == "reserved"
+        and entry.device == device
+        and entry.phase in phases
+        and matches(entry.component, "replay")
     )
 
 
-def spread(document: Mapping[str, Any], device: str, phase: str) -> str:
+def spread(document: PlanDocument, device: str, phase: str) -> str:
     """Where the range of a phase comes from: the entries that are the least certain."""
-    held = [
-        e
-        for e in document["entries"]
-        if (e["device"], e["phase"]) == (device, phase) and e["residency"] not in NOT_COUNTED
-    ]
-    wide = sorted(held, key=lambda e: e["low_bytes"] - e["high_bytes"])[:3]
+    wide = sorted(document.held(device, phase), key=lambda entry: entry.low_bytes - entry.high_bytes)[:3]
     parts = [
-        f"{e['component']} {format_size(e['low_bytes'])} to {format_size(e['high_bytes'])}"
-        for e in wide
-        if e["high_bytes"] > e["low_bytes"]
+        f"{entry.component} {format_size(entry.low_bytes)} to {format_size(entry.high_bytes)}"
+        for entry in wide
+        if entry.high_bytes > entry.low_bytes
     ]
     return f"the range in {phase} comes mostly from {', '.join(parts)}" if parts else ""
 
 
-def breakdown(document: Mapping[str, Any], device: str) -> Table:
+def breakdown(document: PlanDocument, device: str) -> Table:
     """Components against phases on one device, the peak phase marked, with range and limit beneath."""
-    entries = [e for e in document["entries"] if e["device"] == device]
-    peaks = {p["phase"]: p for p in document["peaks"] if p["device"] == device}
+    entries = [entry for entry in document.entries if entry.device == device]
+    peaks = {peak.phase: peak for peak in document.peaks if peak.device == device}
     phases = [phase for phase in PHASES if phase in peaks]
-    top = next(phase for phase in phases if peaks[phase]["is_peak"])
+    top = next(phase for phase in phases if peaks[phase].is_peak)
     cells: dict[str, dict[str, int]] = {}
     waiting: dict[tuple[str, str], int] = {}
     files: dict[str, int] = {}
     for entry in entries:
-        name = entry["component"]
-        if entry["residency"] == "reserved":
-            waiting[name, entry["phase"]] = waiting.get((name, entry["phase"]), 0) + entry["nbytes"]
-        elif entry["residency"] == "reclaimable":
-            files[name] = entry["nbytes"]
+        name = entry.component
+        if entry.residency == "reserved":
+            waiting[name, entry.phase] = waiting.get((name, entry.phase), 0) + entry.nbytes
+        elif entry.residency == "reclaimable":
+            files[name] = entry.nbytes
         else:
             row = cells.setdefault(name, {})
-            row[entry["phase"]] = row.get(entry["phase"], 0) + entry["nbytes"]
-    floor = SMALL_SHARE * peaks[top]["expected_bytes"]
+            row[entry.phase] = row.get(entry.phase, 0) + entry.nbytes
+    floor = SMALL_SHARE * peaks[top].expected_bytes
     order = list(cells)
     shown = [name for name in order if max(cells[name].values()) >= floor]
     small = [name for name in order if name not in shown]
@@ -162,7 +172,7 @@ def breakdown(document: Mapping[str, Any], device: str) -> Table:
         sums = [sum(cells[name].get(phase, 0) for name in small) or None for phase in phases]
         unit_row.append((f"{len(small)} smaller", sums))
     rows = [(name, *(_cell(value) for value in values)) for name, values in unit_row]
-    rows.append(("total", *(_cell(peaks[phase]["expected_bytes"]) for phase in phases)))
+    rows.append(("total", *(_cell(peaks[phase].expected_bytes) for phase in phases)))
     rows.append(("range", *(_range(peaks[phase]) for phase in phases)))
     columns = (
         Column(title="component", right=False),
@@ -195,18 +205,18 @@ def _cell(value: int | None) -> str:
     return "" if value is None else format_size(value)
 
 
-def _range(peak: Mapping[str, Any]) -> str:
-    return format_range(peak["low_bytes"], peak["high_bytes"], beside=peak["expected_bytes"])
+def _range(peak: PeakPart) -> str:
+    return format_range(peak.low_bytes, peak.high_bytes, beside=peak.expected_bytes)
 
 
-def process_table(document: Mapping[str, Any]) -> Table | None:
+def process_table(document: PlanDocument) -> Table | None:
     """Per process, at each device's peak; ``None`` when there is only one."""
-    tops = {(p["device"], p["phase"]) for p in document["peaks"] if p["is_peak"]}
+    tops = {(top.device, top.phase) for top in document.tops}
     totals: dict[tuple[str, str], int] = {}
-    for entry in document["entries"]:
-        if (entry["device"], entry["phase"]) in tops and entry["residency"] not in NOT_COUNTED:
-            key = (entry["process"], entry["device"])
-            totals[key] = totals.get(key, 0) + entry["nbytes"]
+    for entry in document.entries:
+        if (entry.device, entry.phase) in tops and entry.counts:
+            key = (entry.process, entry.device)
+            totals[key] = totals.get(key, 0) + entry.nbytes
     names = tuple(dict.fromkeys(process for process, _ in totals))
     if len(names) < 2:
         return None
@@ -231,8 +241,8 @@ def process_table(document: Mapping[str, Any]) -> Table | None:
     )
 
 
-def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
-    spec = document["target"]["spec"]
+def _process_counts(document: PlanDocument) -> dict[str, int]:
+    spec = document.target.spec
     evaluation = spec.get("eval")
     eval_envs = evaluation.get("n_envs") if isinstance(evaluation, Mapping) else None
     actors = spec.get("rllib")
@@ -248,56 +258,52 @@ def _process_counts(document: Mapping[str, Any]) -> dict[str, int]:
     return {name: count if isinstance(count, int) and count > 0 else 1 for name, count in found.items()}
 
 
-def finding_items(document: Mapping[str, Any]) -> tuple[Item, ...]:
-    """Findings as lines, worst first."""
-    return tuple(finding_item(finding) for finding in document["findings"])
+def finding_items(findings: Iterable[FindingPart]) -> tuple[Item, ...]:
+    """Return findings as lines, in their order."""
+    return tuple(finding_item(finding) for finding in findings)
 
 
-def finding_item(finding: Mapping[str, Any]) -> Item:
-    """One finding as a line."""
-    line, location = finding.get("line"), finding["location"] or ""
-    place = f"line {line}: " if line else f"{location}: " if ".py:" in location else ""
+def finding_item(finding: FindingPart) -> Item:
+    """Return one finding as a line."""
+    location = finding.location or ""
+    place = f"line {finding.line}: " if finding.line else f"{location}: " if ".py:" in location else ""
     return Item(
-        lead=finding["code"],
-        text=f"{place}{finding['title']}",
-        tone=_SEVERITY_TONE[finding["severity"]],
+        lead=finding.code,
+        text=f"{place}{finding.title}",
+        tone=_SEVERITY_TONE[finding.severity],
         saves=gain(finding),
-        more=(finding["remedy"],) if finding["remedy"] else (),
+        more=(finding.remedy,) if finding.remedy else (),
     )
 
 
-def gain(finding: Mapping[str, Any]) -> str:
-    """What a finding saves, else what it costs, where that is known."""
-    saves, costs, per = finding["saves_bytes"], finding.get("costs_bytes"), finding.get("costs_per")
-    if saves is not None:
-        return f"saves {format_size(saves)}" if saves else "saves nothing"
-    return f"costs {format_size(costs)}{f' per {per}' if per else ''}" if costs else ""
+def gain(finding: FindingPart) -> str:
+    """Return what a finding saves, else what it costs, where that is known."""
+    if finding.saves_bytes is not None:
+        return f"saves {format_size(finding.saves_bytes)}" if finding.saves_bytes else "saves nothing"
+    per = f" per {finding.costs_per}" if finding.costs_per else ""
+    return f"costs {format_size(finding.costs_bytes)}{per}" if finding.costs_bytes else ""
 
 
-def why_sections(found: Sequence[Mapping[str, Any]]) -> tuple[Section, ...]:
-    """Formula and origins of each component among the entries, in the phase where it is largest."""
-    best: dict[tuple[str, str], Mapping[str, Any]] = {}
-    for entry in found:
-        key = (entry["component"], entry["device"])
-        held = best.get(key)
-        if held is None or (entry["residency"] not in NOT_COUNTED, entry["nbytes"]) > (
-            held["residency"] not in NOT_COUNTED,
-            held["nbytes"],
-        ):
-            best[key] = entry
-    return tuple(_why(entry) for entry in best.values())
+def why_view(title: str, entries: Iterable[EntryPart]) -> View:
+    """Return formula and origins of each component among the entries, in the phase where it is largest."""
+    best: dict[tuple[str, str], EntryPart] = {}
+    for entry in entries:
+        largest = best.get((entry.component, entry.device))
+        if largest is None or (entry.counts, entry.nbytes) > (largest.counts, largest.nbytes):
+            best[entry.component, entry.device] = entry
+    return View(title=title, verdict=(), sections=tuple(_why(entry) for entry in best.values()))
 
 
-def _why(entry: Mapping[str, Any]) -> Section:
-    size = format_size(entry["nbytes"])
+def _why(entry: EntryPart) -> Section:
+    size = format_size(entry.nbytes)
     spread = ""
-    if entry["low_bytes"] != entry["high_bytes"]:
-        spread = f" ({format_size(entry['low_bytes'])} to {format_size(entry['high_bytes'])})"
+    if entry.low_bytes != entry.high_bytes:
+        spread = f" ({format_size(entry.low_bytes)} to {format_size(entry.high_bytes)})"
     lines = (
-        f"{size}{spread} of {entry['device'].upper()} in {entry['process']}, {entry['residency']} in {entry['phase']}; "
-        f"basis: {entry['basis']}",
-        entry["formula"],
+        f"{size}{spread} of {entry.device.upper()} in {entry.process}, {entry.residency} in {entry.phase}; "
+        f"basis: {entry.basis}",
+        entry.formula,
     )
-    rows = tuple((origin["name"], f"{origin['value']:,}", origin["origin"]) for origin in entry["origin"])
+    rows = tuple((term.name, f"{term.value:,}", term.origin) for term in entry.origin)
     columns = (Column(title="value", right=False), Column(title=""), Column(title="where it comes from", right=False))
-    return Section(title=entry["component"], lines=lines, tables=(Table(title="", columns=columns, rows=rows),))
+    return Section(title=entry.component, lines=lines, tables=(Table(title="", columns=columns, rows=rows),))

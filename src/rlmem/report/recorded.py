@@ -7,11 +7,12 @@ from dataclasses import asdict
 from typing import Any
 
 from rlmem.agent.protocol import DescribedFacts
+from rlmem.documents.contract import schema_of, to_plain
 from rlmem.documents.moment import moment_data
+from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import UsageError
 from rlmem.moments import Moment
 from rlmem.report.contract import described, problems
-from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document
 from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Item, Section, Table, View
@@ -66,7 +67,7 @@ RECORDED_JSON_SCHEMA = described(
             optional=("members",),
         ),
         "plan": {
-            **{name: part for name, part in PLAN_JSON_SCHEMA.items() if not name.startswith("$")},
+            **{name: part for name, part in schema_of(PlanDocument).items() if not name.startswith("$")},
             "type": ["object", "null"],
             "description": "what rlmem predicts for the model that was trained (rlmem.plan/1); null where it is not known",
         },
@@ -155,7 +156,7 @@ def _plan(name: str, facts: DescribedFacts, peak: Mapping[str, Any]) -> dict[str
         spec = from_facts(name, facts)
         if spec.get("vec_env") == "subproc" and (method := _start_method(peak["members"])):
             spec = spec.having({"env.start_method": method}, "the processes that were seen")
-        return plan_document(Planner(budget).plan(spec))
+        return to_plain(plan_document(Planner(budget).plan(spec)))
     except Exception:  # an agent of any version wrote them down: what is wrong with them costs the prediction, no more
         return None
 

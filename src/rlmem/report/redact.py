@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from rlmem.documents.contract import Document, from_plain, to_plain
+
 #: What stands in place of a name.
 HIDDEN = "…"
 #: Names that say nothing about anybody, and stand in other words.
@@ -41,6 +43,8 @@ _BOUNDS = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 
 def redacted(document: Any, names: frozenset[str] | None = None) -> Any:
     """The same document, every text in it without folders and without the names of this host and this user."""
+    if isinstance(document, Document):
+        return from_plain(type(document), redacted(to_plain(document), names), "the report")
     words = own_names() if names is None else names
     folders = sorted({*_own_folders(), *_folders_of(document)}, key=len, reverse=True)
     pattern = _any_of(_BOUNDS.format(re.escape(word)) for word in sorted(words, key=len, reverse=True))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -15,11 +14,9 @@ from rlmem.report.view import Appendix, View
 def render_view(document: Any, view: Callable[[Any], View], wanted: str, output: Path | None) -> str:
     """JSON is the document itself; text and Markdown are drawn from its view."""
     if wanted == "json":
-        from rlmem.documents.contract import Document, to_json
+        from rlmem.documents.contract import to_json
 
-        return (
-            to_json(document) if isinstance(document, Document) else json.dumps(document, indent=2, ensure_ascii=False)
-        )
+        return to_json(document)
     arranged = view(document)
     if wanted == "markdown":
         from rlmem.report.markdown import render

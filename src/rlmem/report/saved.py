@@ -6,7 +6,11 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from rlmem.documents.contract import schema_name
+from rlmem.documents.kinds import KINDS, kind_name, kind_of
+from rlmem.documents.kinds import read_document as read_typed
 from rlmem.errors import UsageError
+from rlmem.report.views import view_of
 
 if TYPE_CHECKING:
     from rlmem.report.view import View
@@ -14,10 +18,8 @@ if TYPE_CHECKING:
 
 #: Schema to the module that knows it, its reader and its view.
 DOCUMENTS = {
-    "rlmem.plan/1": ("rlmem.report.document", "read_plan_document", "rlmem.report.plan", "plan_view"),
     "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep", "plain_sweep_view"),
     "rlmem.bench/1": ("rlmem.report.sweep", "read_bench_document", "rlmem.report.sweep", "plain_bench_view"),
-    "rlmem.report/1": ("rlmem.report.full", "read_report_document", "rlmem.report.full", "report_view"),
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
     "rlmem.placement/1": (
         "rlmem.report.placement",
@@ -34,13 +36,14 @@ DOCUMENTS = {
 }
 
 
-def read_document(data: Any, where: str) -> tuple[dict[str, Any], Callable[[Any], View]]:
+def read_document(data: Any, where: str) -> tuple[Any, Callable[[Any], View]]:
     """A document of any kind and version, checked, and the function that views it."""
-    schema = data.get("schema") if isinstance(data, dict) else None
-    if not isinstance(schema, str):
-        raise UsageError(f"{where}: not a document written by rlmem (no 'schema' field)")
+    schema = schema_name(data, where)
+    if kind_name(schema) in KINDS:
+        return read_typed(data, where), view_of
     if schema not in DOCUMENTS:
-        raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {', '.join(DOCUMENTS)}")
+        readable = sorted((*DOCUMENTS, *(kind_of(name).SCHEMA for name in KINDS)))
+        raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {', '.join(readable)}")
     home, reader, view_home, view = DOCUMENTS[schema]
     return getattr(import_module(home), reader)(data, where), getattr(import_module(view_home), view)
 

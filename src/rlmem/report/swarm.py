@@ -8,8 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+from rlmem.documents.contract import to_plain
+from rlmem.documents.parts import PeakPart, peak_part
 from rlmem.plan import sentence
-from rlmem.report.plan import PEAK_FIELDS, verdict_lines
+from rlmem.report.plan import peak_lines
 from rlmem.report.progress import Iterations
 from rlmem.report.view import Section, View
 from rlmem.swarm.chunking import Fitted
@@ -35,7 +37,7 @@ def plan_part(fitted: Fitted) -> dict[str, Any]:
         "limit_source": budget.vram_source if fitted.device == "vram" else budget.ram_source,
         "verdict": fitted.plan.verdict,
         "text": sentence(peak),
-        "peaks": [{name: getattr(each, name) for name in PEAK_FIELDS} for each in fitted.plan.tops],
+        "peaks": to_plain([peak_part(top) for top in fitted.plan.tops]),
     }
 
 
@@ -153,7 +155,7 @@ def plan_view(document: Mapping[str, Any]) -> View:
     )
     return View(
         title=title,
-        verdict=verdict_lines({"findings": (), "peaks": plan["peaks"]}),
+        verdict=peak_lines(PeakPart(**peak) for peak in plan["peaks"]),
         sections=(Section(title="Plan", lines=_aligned(rows)),),
     )
 

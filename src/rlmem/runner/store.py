@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
-from rlmem.documents.contract import plain_part, read_part
+from rlmem.documents.contract import read_part, to_plain
 from rlmem.documents.moment import moment_data, read_moment
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.moments import Moment
@@ -224,7 +224,7 @@ class Store:
 
     def add(self, run: str, point: Point) -> None:
         """Keep a point; one of the same values and repeat is replaced."""
-        row = (run, axes_text(point.values), point.repeat, json.dumps(plain_part(point)))
+        row = (run, axes_text(point.values), point.repeat, json.dumps(to_plain(point)))
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute("INSERT OR REPLACE INTO points VALUES (?, ?, ?, ?)", row)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rlmem.core.target import RLLIB, Target
-from rlmem.documents.contract import plain_part, read_part
+from rlmem.documents.contract import read_part, to_plain
 from rlmem.errors import RlmemError, UsageError
 from rlmem.points import Axis, Point, PointOptions, SweepSettings, Values, axes_text
 from rlmem.runner.store import Run, Store
@@ -89,7 +89,7 @@ class Sweep:
         """What the sweep asked for, as plain data."""
         return {
             "target": self.target.text,
-            **plain_part(SweepSettings(axes=self.axes, repeat=self.repeat, options=self.options)),
+            **to_plain(SweepSettings(axes=self.axes, repeat=self.repeat, options=self.options)),
         }
 
     @property

@@ -10,15 +10,16 @@ from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
+from rlmem.app.capacity import capacity_curve
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.fit import fit_document
+from rlmem.app.report import report_document
 from rlmem.app.subjects import write
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
 from rlmem.fields import FIELDS
 from rlmem.machines import MACHINES
-from rlmem.report.full import capacity_of, report_document
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk
 from rlmem.serve.live import moment_of
@@ -105,17 +106,17 @@ def _plans(made: APIRouter, desk: Desk) -> None:
         vram: str = "",
         machine: str = "",
     ) -> dict[str, Any]:
-        return dict(desk.planning.judge(read_state(request.query_params.multi_items())).document)
+        return to_plain(desk.planning.judge(read_state(request.query_params.multi_items())).document)
 
     @made.post("/plan", tags=["plans"])
     def plan_asked(asked: Asked) -> dict[str, Any]:
         """A plan (rlmem.plan/1) of a run by name, or of a description."""
-        return dict(desk.planning.judge(asked.state()).document)
+        return to_plain(desk.planning.judge(asked.state()).document)
 
     @made.post("/capacity", tags=["plans"])
     async def capacity(request: Request, asked: Asked) -> dict[str, Any] | None:
         """How far the run's main knob can be turned."""
-        return await desk.in_turn(request, lambda: capacity_of(desk.planning.plan(asked.state()).subject))
+        return await desk.in_turn(request, lambda: to_plain(capacity_curve(desk.planning.plan(asked.state()).subject)))
 
     @made.post("/fit", tags=["plans"])
     async def fit(request: Request, asked: Asked) -> dict[str, Any]:
@@ -124,7 +125,7 @@ def _plans(made: APIRouter, desk: Desk) -> None:
 
     @made.post("/report", tags=["plans"])
     async def report(request: Request, asked: Asked) -> dict[str, Any]:
-        """Everything a report shows (rlmem.report/1)."""
+        """Everything a report shows (rlmem.report/2)."""
         return await desk.in_turn(request, lambda: _report(desk, asked.state()))
 
 
@@ -136,7 +137,7 @@ def _fit(desk: Desk, state: State) -> dict[str, Any]:
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.judge(state)
-    return report_document(planned.subject, target=planned.state.run, command=as_command(planned.state))
+    return to_plain(report_document(planned.subject, target=planned.state.run, command=as_command(planned.state)))
 
 
 def _processes(made: APIRouter, desk: Desk) -> None:
@@ -168,11 +169,11 @@ def _runs(made: APIRouter, desk: Desk) -> None:
         return {"runs": rows, "total": total}
 
     @made.get("/runs/{run}", tags=["runs"])
-    def one(run: str) -> dict[str, Any]:
+    def one(run: str) -> Any:
         """The document of a run, by its id or the start of it."""
-        return runs.document(store, run)[0]
+        return to_plain(runs.document(store, run)[0])
 
     @made.get("/compare", tags=["runs"])
-    def compare(left: str, right: str) -> dict[str, Any]:
+    def compare(left: str, right: str) -> Any:
         """Two runs of one kind side by side."""
-        return runs.compared(store, left, right)[0]
+        return to_plain(runs.compared(store, left, right)[0])

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from rlmem.app.steps import step_part
-from rlmem.documents.contract import plain_part
-from rlmem.plan import sentence
+from rlmem.app.report import step_diff
+from rlmem.app.steps import remedy_part
 from rlmem.remedies.base import Fit, Step
-from rlmem.report.full import step_diff
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.report_page import remedy
 from rlmem.serve.planning import Planned
@@ -78,11 +76,6 @@ def _swap(state: State) -> dict[str, str]:
 
 
 def _step(number: int, step: Step, state: State, diff: str) -> Element:
-    shown = {
-        **plain_part(step_part(step)),
-        "diff": diff,
-        "after": [f"{top.device.upper()} {sentence(top)}" for top in step.after.tops],
-    }
     words = ", ".join(
         f"{top.device.upper()} {format_size(top.expected_bytes)} → {format_size(after.expected_bytes)}"
         for top in step.before.tops
@@ -92,7 +85,7 @@ def _step(number: int, step: Step, state: State, diff: str) -> Element:
     return element(
         "li",
         {},
-        remedy(shown),
+        remedy(remedy_part(step, fits=False, diff=diff)),
         element(
             "p",
             {"class": "step"},

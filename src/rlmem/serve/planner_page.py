@@ -7,13 +7,14 @@ import shlex
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+from rlmem.app.capacity import capacity_curve
+from rlmem.app.report import remedies
+from rlmem.documents.growth import growth_curve
 from rlmem.machines import MACHINES
-from rlmem.report.full import capacity_of, remedies
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Attributes, Child, element
 from rlmem.report.html.page import heading
 from rlmem.report.html.report_page import findings
-from rlmem.report.outlook import growth
 from rlmem.serve.fit_page import fit_offer
 from rlmem.serve.knobs import Knob
 from rlmem.serve.planning import SAVED, Planned, as_command, as_python, as_yaml
@@ -37,7 +38,7 @@ def planner(planned: Planned, zoo: Sequence[str], *, fit_open: bool = False) -> 
         element(
             "div",
             {"class": "view"},
-            heading(planned.now.name, planned.document["target"]["about"] or ""),
+            heading(planned.now.name, planned.document.target.about or ""),
             answer(planned),
             take_away(planned),
             element("section", {"id": "fit", "aria-label": "Make it fit", **fit_query}, fit_offer()),
@@ -221,11 +222,11 @@ def picture(planned: Planned) -> list[Child]:
     return [
         plan_parts.components(document),
         plan_parts.phases(document),
-        curve_parts.growth(growth(document)),
+        curve_parts.growth(growth_curve(document)),
         element("div", more, element("p", {"class": "note"}, "Capacity and remedies are being worked out …")),
         plan_parts.processes(document),
         plan_parts.certainty(document),
-        element("footer", {"class": "notes"}, (element("p", {}, parts.said(note)) for note in document["notes"])),
+        element("footer", {"class": "notes"}, (element("p", {}, parts.said(note)) for note in document.notes)),
     ]
 
 
@@ -233,7 +234,7 @@ def more_picture(planned: Planned) -> list[Child]:
     """What takes several plans: the capacity curve, every remedy by itself."""
     document = planned.document
     return [
-        curve_parts.capacity(capacity_of(planned.subject), document["machine"]["name"]),
+        curve_parts.capacity(capacity_curve(planned.subject), document.machine.name),
         findings(document, remedies(planned.subject)),
     ]
 

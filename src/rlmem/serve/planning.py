@@ -6,14 +6,15 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from rlmem import rules
 from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.core.subject import Subject
+from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
 from rlmem.measure.calibration import read_calibration
@@ -21,7 +22,6 @@ from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.search import Search
-from rlmem.report.document import plan_document
 from rlmem.rules import BREAKING
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
@@ -76,8 +76,8 @@ class Planned:
     state: State
     subject: Subject
     own: RunSpec
-    #: The plan as plain data, which every part of a page is drawn from.
-    document: Mapping[str, Any]
+    #: What every part of a page is drawn from.
+    document: PlanDocument
 
     @property
     def now(self) -> RunSpec:

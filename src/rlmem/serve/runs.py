@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rlmem.app.report import recorded_report
 from rlmem.app.runs import run_row
+from rlmem.documents.plan import PlanDocument
 from rlmem.report.comparing import compare_documents
-from rlmem.report.full import recorded_report
 from rlmem.report.saved import read_document, run_document
 from rlmem.report.view import View
 from rlmem.runner.store import open_store
@@ -37,7 +38,7 @@ def rows(
         return [run_row(store, run) for run in found[:limit]], len(runs)
 
 
-def document(path: Path | None, name: str) -> tuple[dict[str, Any], Callable[[Any], View], str]:
+def document(path: Path | None, name: str) -> tuple[Any, Callable[[Any], View], str]:
     """The document of a run, how to view it, and its whole id; the name is an id or the start of one, never a path."""
     with open_store(path, busy_s=BUSY_S) as store:
         run = store.find(name)
@@ -45,10 +46,8 @@ def document(path: Path | None, name: str) -> tuple[dict[str, Any], Callable[[An
     return (recorded_report(found) if run.kind == "run" else found), view, run.id
 
 
-def compared(path: Path | None, left: str, right: str) -> tuple[dict[str, Any], Callable[[Any], View]]:
+def compared(path: Path | None, left: str, right: str) -> tuple[Any, Callable[[Any], View]]:
     """Two runs side by side."""
     sides = [document(path, name) for name in (left, right)]
-    labels = [
-        name if isinstance(found["target"], str) else f"{found['target']['name']} ({name})" for found, _, name in sides
-    ]
+    labels = [f"{found.target.name} ({name})" if isinstance(found, PlanDocument) else name for found, _, name in sides]
     return compare_documents([found for found, _, _ in sides], labels)

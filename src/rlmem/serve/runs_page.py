@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.documents.contract import Document, to_plain
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Chart, Line, draw, legend
 from rlmem.report.html.markup import Child, element
@@ -107,17 +108,18 @@ def _list(rows: Sequence[Mapping[str, Any]], total: int) -> Element:
     )
 
 
-def run_page(document: Mapping[str, Any], view: Callable[[Any], View], run: str) -> list[Child]:
+def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child]:
     """One run: a recorded one as its report, others as they are shown in a terminal."""
+    schema = document.SCHEMA if isinstance(document, Document) else document["schema"]
     take = element(
         "div",
         {"class": "take"},
         element("a", {"class": "button", "href": f"/runs/{run}/report.html", "download": f"{run}.html"}, "Report")
-        if document["schema"] in REPORTED
+        if schema in REPORTED
         else None,
         element("a", {"class": "button", "href": f"/api/runs/{run}"}, "JSON"),
     )
-    if document["schema"] == "rlmem.recorded/1":
+    if schema == "rlmem.recorded/1":
         title, about = recorded_title(document)
         return [element("h1", {}, title), element("p", {"class": "about"}, about), take, recorded_sections(document)]
     arranged = view(document)
@@ -128,7 +130,7 @@ def run_page(document: Mapping[str, Any], view: Callable[[Any], View], run: str)
 REPORTED = ("rlmem.recorded/1",)
 
 
-def compare_page(document: Mapping[str, Any], view: Callable[[Any], View], left: str, right: str) -> list[Child]:
+def compare_page(document: Any, view: Callable[[Any], View], left: str, right: str) -> list[Child]:
     """Two runs side by side: a picture of both where they have one, and what differs."""
     arranged = view(document)
     links = [element("a", {"class": "button", "href": f"/runs/{each}"}, f"run {each}") for each in (left, right)]
@@ -136,7 +138,7 @@ def compare_page(document: Mapping[str, Any], view: Callable[[Any], View], left:
     return [
         element("h1", {}, arranged.title),
         element("div", {"class": "take"}, links, swap),
-        _together(document, left, right),
+        _together(to_plain(document), left, right),
         parts.of_view(arranged),
     ]
 

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from rlmem.errors import SpecError, UsageError, did_you_mean
-from rlmem.fields import BY_PATH, SCHEMA, SECTIONS, find_field
+from rlmem.errors import SpecError, UsageError
+from rlmem.fields import SCHEMA, flatten
 from rlmem.spec import RunSpec
 
 #: A description is a page of text; anything larger is not one.
@@ -83,26 +83,6 @@ def _nearest(lines: Mapping[str, int], path: str) -> int | None:
     while path and path not in lines:
         path = path[: max(path.rfind("."), path.rfind("["), 0)]
     return lines.get(path)
-
-
-def flatten(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Sections become dotted paths; the values of fields stay whole."""
-    flat: dict[str, Any] = {}
-    for key, value in data.items():
-        path = f"{prefix}{key}"
-        if path in SECTIONS and path not in BY_PATH:
-            if not isinstance(value, Mapping):
-                raise SpecError(path, f"expected a section with fields, got {value!r}")
-            flat |= flatten(value, f"{path}.")
-            continue
-        if path not in BY_PATH and not prefix and not any(f.startswith(f"{path}.") for f in BY_PATH):
-            known = [*SECTIONS, *(f for f in BY_PATH if "." not in f), "extends", "schema"]
-            hint = did_you_mean(path, known)
-            if hint:
-                raise SpecError(path, f"unknown key{hint}; 'rlmem schema run' lists all")
-        find_field(path)
-        flat[path] = value
-    return flat
 
 
 def parse_yaml(text: str, where: str) -> tuple[Any, dict[str, int]]:

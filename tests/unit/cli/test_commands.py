@@ -14,8 +14,9 @@ import pytest
 
 from rlmem.cli import COMMANDS, run
 from rlmem.cli.common import write_whole
+from rlmem.documents.contract import schema_of
+from rlmem.documents.plan import PlanDocument
 from rlmem.errors import UsageError
-from rlmem.report.document import PLAN_JSON_SCHEMA
 from rlmem.sources.preset import PRESETS
 from rlmem.version import __version__
 
@@ -115,7 +116,7 @@ def test_a_folder_is_no_plan(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 @pytest.mark.parametrize("name", PRESETS)
 def test_json_output_is_the_contract(capsys: pytest.CaptureFixture[str], name: str) -> None:
     _, out, err = call(capsys, "plan", name, *LIMITS, "--json")
-    jsonschema.validate(json.loads(out), PLAN_JSON_SCHEMA)
+    jsonschema.validate(json.loads(out), schema_of(PlanDocument))
     assert err == ""
 
 

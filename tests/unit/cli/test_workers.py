@@ -13,7 +13,8 @@ from rlmem.cli import run
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
 from rlmem.cluster.workload import Need, Workload
-from rlmem.report.document import PLAN_JSON_SCHEMA, read_plan_document
+from rlmem.documents.contract import from_plain, schema_of
+from rlmem.documents.plan import PlanDocument
 from rlmem.report.placement import PLACEMENT_JSON_SCHEMA, placement_document
 from rlmem.report.placement_view import placement_view
 from rlmem.report.saved import read_document
@@ -150,8 +151,9 @@ def test_a_plan_on_nodes_carries_its_placement(capsys: pytest.CaptureFixture[str
     file.write_text(RLLIB)
     nodes = ("--nodes", "4x(64GB,16cpu,1xA100-80GB)")
     document = answer(capsys, "plan", str(file), *nodes)
-    jsonschema.validate(document, PLAN_JSON_SCHEMA)
-    assert read_plan_document(document, "here")["placement"]["trials"] == 1
+    jsonschema.validate(document, schema_of(PlanDocument))
+    placement = from_plain(PlanDocument, document, "here").placement
+    assert placement is not None and placement["trials"] == 1
     assert document["machine"]["ram_bytes"] is None
     code, out, _ = call(capsys, "plan", str(file), *nodes)
     assert code == 0

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from rlmem import Planner, load, make_budget
 from rlmem.cli import run
-from rlmem.report.document import plan_document
+from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.report.first_screen import Asked, first_screen
 from rlmem.report.view import View
 from rlmem.sources.preset import PRESETS
@@ -17,11 +18,11 @@ from rlmem.sources.target import parse_target
 from unit.report.widths import check_view, drawn
 
 
-def document(name: str = "pidog-sac", ram: str = "12GB", vram: str | None = None) -> dict[str, Any]:
+def document(name: str = "pidog-sac", ram: str = "12GB", vram: str | None = None) -> PlanDocument:
     return plan_document(Planner(make_budget(ram=ram, vram=vram)).plan(load(name)))
 
 
-def screen(found: dict[str, Any], target: str = "pidog-sac", **more: Any) -> str:
+def screen(found: PlanDocument, target: str = "pidog-sac", **more: Any) -> str:
     view = first_screen(found, Asked(target=parse_target(target), **more))
     check_view(view)
     return drawn(view, 80)
@@ -71,9 +72,9 @@ def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
     ],
 )
 def test_the_next_command_follows_from_the_verdict(verdict: str, target: str, label: str, command: str) -> None:
-    found = {**document(), "verdict": verdict}
-    found["findings"] = [{**each, "line": 3} for each in found["findings"]]
-    assert commands(first_screen(found, Asked(target=parse_target(target))))[label] == command.split()
+    findings = tuple(replace(finding, line=3) for finding in document().findings)
+    view = first_screen(replace(document(), verdict=verdict, findings=findings), Asked(target=parse_target(target)))
+    assert commands(view)[label] == command.split()
 
 
 def test_commands_are_for_the_same_run() -> None:
@@ -82,7 +83,7 @@ def test_commands_are_for_the_same_run() -> None:
         options=("--ram", "12GB", "--set", "buffer_size=1"),
         ram="12GB",
     )
-    given = commands(first_screen({**document(), "verdict": "tight"}, asked))["make it fit"]
+    given = commands(first_screen(replace(document(), verdict="tight"), asked))["make it fit"]
     assert given == [
         "rlmem",
         "fit",
@@ -95,7 +96,7 @@ def test_commands_are_for_the_same_run() -> None:
         "--env",
         "Hopper v5",
     ]
-    given = commands(first_screen({**document(), "verdict": "fits"}, asked))["run it, guarded"]
+    given = commands(first_screen(replace(document(), verdict="fits"), asked))["run it, guarded"]
     assert given == [
         "rlmem", "run", "--max-ram", "12GB", "--", "/envs/my train/bin/python", "my train.py", "--env", "Hopper v5",
     ]  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ import pytest
 from jsonschema import validate
 
 from rlmem import load, make_budget
+from rlmem.app.report import recorded_report, report_document
 from rlmem.cli import run as rlmem
+from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
+from rlmem.documents.report import ReportDocument
 from rlmem.planner import ClosedForm
-from rlmem.report.full import REPORT_JSON_SCHEMA, recorded_report, report_document
 from rlmem.report.html.markup import element, text
 from rlmem.report.html.page import one_file
 from rlmem.report.html.render import render_html
@@ -62,7 +65,7 @@ class Reader(HTMLParser):
         return [attributes["id"] for tag, attributes in self.tags if tag == "section"]
 
 
-def report(target: str, *sets: str, ram: str | None = "10GB", vram: str | None = None) -> dict[str, Any]:
+def report(target: str, *sets: str, ram: str | None = "10GB", vram: str | None = None) -> ReportDocument:
     subject = with_findings(ClosedForm().subject(load(target, sets), make_budget(ram=ram, vram=vram)))
     return report_document(subject, target=parse_target(target), command=["rlmem", "plan", target])
 
@@ -76,8 +79,8 @@ def test_every_preset_has_a_report_in_the_order_in_which_it_is_read(target: str)
     document = report(target, ram="16GB", vram="8GB")
     page = render_html(document)
     assert Reader(page).sections == ORDER
-    assert embedded(page) == json.loads(json.dumps(document))
-    assert len(page.encode()) - len(json.dumps(document)) < 300_000
+    assert embedded(page) == to_plain(document)
+    assert len(page.encode()) - len(to_json(document)) < 300_000
 
 
 def test_a_report_asks_for_nothing_from_anywhere() -> None:
@@ -90,7 +93,7 @@ def test_a_report_asks_for_nothing_from_anywhere() -> None:
 
 
 def test_names_stay_text_wherever_they_come_from() -> None:
-    document = report("pidog-sac")
+    document = to_plain(report("pidog-sac"))
     plan = document["plan"]
     plan["target"]["name"] = plan["target"]["about"] = EVIL
     plan["machine"]["name"] = plan["machine"]["ram_source"] = EVIL
@@ -98,7 +101,7 @@ def test_names_stay_text_wherever_they_come_from() -> None:
     for entry in plan["entries"]:
         entry["component"] = entry["formula"] = entry["process"] = EVIL
     document["command"] = ["rlmem", EVIL]
-    page = render_html(document)
+    page = render_html(from_plain(ReportDocument, document, "report.json"))
     read = Reader(page)
     assert [tag for tag, _ in read.tags].count("script") == 2  # the data and our own
     assert "img" not in {tag for tag, _ in read.tags}
@@ -112,18 +115,20 @@ def test_control_characters_and_lone_surrogates_do_not_break_a_page() -> None:
 
 
 def test_a_run_without_a_limit_is_drawn_too() -> None:
-    document = report("pidog-sac")
+    document = to_plain(report("pidog-sac"))
     for peak in document["plan"]["peaks"]:
         peak["limit_bytes"] = None
     document["growth"]["limit_bytes"] = document["growth"]["over_limit_at"] = None
     for row in document["capacity"]["rows"]:
-        row["limit_bytes"] = None
+        for peak in row["peaks"]:
+            peak["limit_bytes"] = None
     document["capacity"] |= {"largest_safe": None, "unlimited": True}
-    assert Reader(render_html(document)).sections == ORDER
+    page = render_html(from_plain(ReportDocument, document, "report.json"))
+    assert Reader(page).sections == ORDER
 
 
 def test_what_could_not_be_planned_changed_says_so() -> None:
-    document = {**report("pidog-sac"), "capacity": None, "remedies": [], "growth": None}
+    document = replace(report("pidog-sac"), capacity=None, remedies=(), growth=None)
     words = "".join(Reader(render_html(document)).words)
     assert "could only be planned as it is" in words
     assert "Nothing makes the peak smaller" in words
@@ -218,7 +223,7 @@ def test_assess_writes_the_report_of_a_recorded_run(tmp_path: Path, capsys: pyte
 def test_assess_of_a_description_writes_the_same_report_as_plan(tmp_path: Path) -> None:
     path = tmp_path / "report.html"
     assert rlmem(["assess", "pidog-sac", "--ram", "30GB", "--html", str(path)]) == 0
-    assert embedded(path.read_text(encoding="utf-8"))["schema"] == "rlmem.report/1"
+    assert embedded(path.read_text(encoding="utf-8"))["schema"] == "rlmem.report/2"
 
 
 def test_a_page_may_hold_any_data() -> None:
@@ -229,8 +234,8 @@ def test_a_page_may_hold_any_data() -> None:
 def test_the_data_of_a_report_has_a_schema_and_can_be_shown_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    data = json.loads(json.dumps(report("pidog-sac")))
-    validate(data, REPORT_JSON_SCHEMA)
+    data = to_plain(report("pidog-sac"))
+    validate(data, schema_of(ReportDocument))
     path = tmp_path / "report.json"
     path.write_text(json.dumps(data), encoding="utf-8")
     assert rlmem(["show", str(path)]) == 0
@@ -250,14 +255,15 @@ def test_what_is_still_to_come_is_no_more_than_was_reserved() -> None:
     from rlmem.report.html.curve_parts import growth
 
     document = report("drone-swarm", "storage=plain", ram="1000GB")
-    found = document["growth"]
+    found = document.growth
+    assert found is not None
     (area,) = (each for each in growth(found).iter("path") if each.get("class") == "area to-come")
     heights = [1000 - float(pair.split()[1]) for pair in (area.get("d") or "").strip("MZ").split("L")]
-    count = len(found["rows"])
+    count = len(found.rows)
     upper, lower = heights[:count], heights[count:][::-1]
-    high = max(row["high_bytes"] for row in found["rows"]) * 1.15
+    high = max(row.high_bytes for row in found.rows) * 1.15
     reserved = max(top - bottom for top, bottom in zip(upper, lower, strict=True)) / 1000
-    assert reserved * high == pytest.approx(found["store_bytes"], rel=0.02)
+    assert reserved * high == pytest.approx(found.store_bytes, rel=0.02)
 
 
 @pytest.mark.parametrize("path", ["train.py", "-"])

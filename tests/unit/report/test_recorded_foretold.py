@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
+from rlmem.documents.contract import from_plain, to_plain
+from rlmem.documents.plan import PlanDocument
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Progress
 from rlmem.moments import Moment
-from rlmem.report.document import read_plan_document
 from rlmem.report.foretold import foretold_curve
 from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view
 from rlmem.report.render import render_view
@@ -68,7 +69,7 @@ def text(made: dict[str, Any]) -> str:
 
 def test_the_plan_is_a_whole_plan_document_against_the_runs_limit() -> None:
     made = json.loads(json.dumps(document()))
-    plan = read_plan_document(made["plan"], "it")
+    plan = to_plain(from_plain(PlanDocument, made["plan"], "it"))
     assert plan["target"]["name"] == "train.py"
     assert plan["target"]["spec"]["framework"]["version"] == "2.9.2"
     machine = plan["machine"]

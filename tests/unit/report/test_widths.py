@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,9 @@ from rlmem import Planner, load, make_budget
 from rlmem.app.explain_cluster import cluster_document
 from rlmem.cli import run
 from rlmem.documents.explanation import explanation_document
+from rlmem.documents.plan import plan_document
 from rlmem.report.cluster_view import cluster_view
 from rlmem.report.compare_recorded import compare_recorded_view
-from rlmem.report.document import plan_document
 from rlmem.report.explain import explain_view
 from rlmem.report.layout import lay_out, wrap
 from rlmem.report.plan import plan_view
@@ -75,9 +76,11 @@ def test_no_command_cuts_a_number_in_a_narrow_terminal(
 def views() -> dict[str, View]:
     plan = Planner(make_budget(ram="30GB")).plan(load("pidog-sac"))
     document = plan_document(plan)
-    hostile = {**document, "entries": [dict(entry) for entry in document["entries"]]}
-    for number, entry in enumerate(hostile["entries"]):
-        entry["component"] = f"{(LONG, CHINESE)[number % 2]}{entry['component']}"
+    entries = tuple(
+        replace(entry, component=f"{(LONG, CHINESE)[number % 2]}{entry.component}")
+        for number, entry in enumerate(document.entries)
+    )
+    hostile = replace(document, entries=entries)
     holding = {"kind": "array", "type": "numpy.ndarray", "nbytes": 10**15, "resident_bytes": 10**15}
     explained = test_explain_report.process(
         holdings=[test_explain_report.Holding(path=path, **holding) for path in (LONG, CHINESE, "a" * 300)]  # type: ignore[arg-type]

@@ -10,9 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import validate
 
-from rlmem.documents.contract import schema_of
+from rlmem.documents.contract import schema_of, to_json, to_plain
 from rlmem.documents.fit import FitDocument
-from rlmem.report.document import PLAN_JSON_SCHEMA, plan_document
+from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.runner.store import open_store, save_plan
 from rlmem.serve.app import make_app
 from rlmem.serve.settings import Settings
@@ -274,13 +274,11 @@ def test_the_picture_brings_the_address_it_stands_for(client: TestClient) -> Non
 def test_the_api_plans_as_the_command_does(client: TestClient) -> None:
     from rlmem import Planner, load, make_budget
 
-    truth = json.loads(
-        json.dumps(plan_document(Planner(make_budget(ram="30GB")).plan(load("pidog-sac", ["n_envs=2"]))))
-    )
+    truth = json.loads(to_json(plan_document(Planner(make_budget(ram="30GB")).plan(load("pidog-sac", ["n_envs=2"])))))
     got = client.get("/api/plan?of=pidog-sac&ram=30GB&n_envs=2").json()
     posted = client.post("/api/plan", json={"of": "pidog-sac", "ram": "30GB", "sets": {"n_envs": 2}}).json()
     assert got["peaks"] == posted["peaks"] == truth["peaks"]
-    validate(got, PLAN_JSON_SCHEMA)
+    validate(got, schema_of(PlanDocument))
 
 
 def test_the_api_fits_reports_and_finds_capacity(client: TestClient) -> None:
@@ -289,7 +287,7 @@ def test_the_api_fits_reports_and_finds_capacity(client: TestClient) -> None:
     validate(fit, schema_of(FitDocument))
     assert fit["status"] == "fits"
     assert client.post("/api/capacity", json=asked).json()["knob"] == "buffer_size"
-    assert client.post("/api/report", json=asked).json()["schema"] == "rlmem.report/1"
+    assert client.post("/api/report", json=asked).json()["schema"] == "rlmem.report/2"
     assert client.post("/api/plan", json={}).status_code == 400
 
 
@@ -317,7 +315,9 @@ def test_runs_are_listed_filtered_shown_and_compared(client: TestClient) -> None
 
     planner = Planner(make_budget(ram="30GB"))
     left, right = (
-        save_plan(plan_document(planner.plan(load("pidog-sac", [f"buffer_size={size}"]))), command=["rlmem", "plan"])
+        save_plan(
+            to_plain(plan_document(planner.plan(load("pidog-sac", [f"buffer_size={size}"])))), command=["rlmem", "plan"]
+        )
         for size in ("100k", "400k")
     )
     with open_store(write=True) as store:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
-from rlmem.ledger import NOT_COUNTED, PHASES
+from rlmem.documents.plan import EntryPart, PlanDocument
+from rlmem.ledger import PHASES
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, gauge, legend
 from rlmem.report.html.markup import Child, element
@@ -27,7 +27,7 @@ _BASES = {
 }
 
 
-def verdict(plan: Mapping[str, Any]) -> Element:
+def verdict(plan: PlanDocument) -> Element:
     """The sentences and a gauge for each device."""
     gauges = []
     for top, tone in worst_first(plan):
@@ -43,27 +43,25 @@ def verdict(plan: Mapping[str, Any]) -> Element:
             label=label,
         )
         gauges.append(element("div", {"class": "device"}, element("p", {"class": "what"}, device), drawn))
-    return element(
-        "div", {"class": "answer", "data-verdict": plan["verdict"]}, parts.verdict(verdict_lines(plan)), gauges
-    )
+    return element("div", {"class": "answer", "data-verdict": plan.verdict}, parts.verdict(verdict_lines(plan)), gauges)
 
 
-def components(plan: Mapping[str, Any]) -> Element:
+def components(plan: PlanDocument) -> Element:
     """What is there at the peak, largest first, each bar where the one above it ends; a click shows the formula."""
     shown = []
-    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
-        held = _held(plan, top["device"], top["phase"])
-        total = max(sum(entry["nbytes"] for entry in held), 1)
-        large = [entry for entry in held if entry["nbytes"] >= SMALL_SHARE * total]
-        small = [entry for entry in held if entry["nbytes"] < SMALL_SHARE * total]
+    for top in plan.tops:
+        held = _held(plan, top.device, top.phase)
+        total = max(sum(entry.nbytes for entry in held), 1)
+        large = [entry for entry in held if entry.nbytes >= SMALL_SHARE * total]
+        small = [entry for entry in held if entry.nbytes < SMALL_SHARE * total]
         rows: list[Child] = []
         begin = 0
         for entry in large:
             rows.append(_bar(entry, begin, total))
-            begin += entry["nbytes"]
+            begin += entry.nbytes
         if small:
             rows.append(_smaller(small, begin, total))
-        words = f"{top['device'].upper()} in {top['phase']}, {format_size(top['expected_bytes'])}"
+        words = f"{top.device.upper()} in {top.phase}, {format_size(top.expected_bytes)}"
         shown.append(element("h3", {}, words))
         shown.append(element("div", {"class": "bars"}, rows))
     return parts.section(
@@ -74,15 +72,9 @@ def components(plan: Mapping[str, Any]) -> Element:
     )
 
 
-def _held(plan: Mapping[str, Any], device: str, phase: str) -> list[Mapping[str, Any]]:
-    held = [
-        entry
-        for entry in plan["entries"]
-        if (entry["device"], entry["phase"]) == (device, phase)
-        and entry["residency"] not in NOT_COUNTED
-        and entry["nbytes"]
-    ]
-    return sorted(held, key=lambda entry: -entry["nbytes"])
+def _held(plan: PlanDocument, device: str, phase: str) -> list[EntryPart]:
+    """Return what is there, the largest first."""
+    return sorted((entry for entry in plan.held(device, phase) if entry.nbytes), key=lambda entry: -entry.nbytes)
 
 
 def look(component: str) -> str:
@@ -91,14 +83,12 @@ def look(component: str) -> str:
     return f"of-{group}" if group in GROUPS else "of-other"
 
 
-def _bar(entry: Mapping[str, Any], begin: int, total: int) -> Element:
-    summary = parts.bar_line(entry["component"], entry["nbytes"], begin, total, look(entry["component"]))
+def _bar(entry: EntryPart, begin: int, total: int) -> Element:
+    summary = parts.bar_line(entry.component, entry.nbytes, begin, total, look(entry.component))
     spread = ""
-    if entry["low_bytes"] != entry["high_bytes"]:
-        spread = f" ({format_size(entry['low_bytes'])} to {format_size(entry['high_bytes'])})"
-    where = (
-        f"{format_size(entry['nbytes'])}{spread} = {entry['nbytes']:,} B in {entry['process']}; basis: {entry['basis']}"
-    )
+    if entry.low_bytes != entry.high_bytes:
+        spread = f" ({format_size(entry.low_bytes)} to {format_size(entry.high_bytes)})"
+    where = f"{format_size(entry.nbytes)}{spread} = {entry.nbytes:,} B in {entry.process}; basis: {entry.basis}"
     origin = Table(
         title="",
         columns=(
@@ -106,22 +96,20 @@ def _bar(entry: Mapping[str, Any], begin: int, total: int) -> Element:
             Column(title="value"),
             Column(title="where it comes from", right=False),
         ),
-        rows=tuple((term["name"], f"{term['value']:,}", term["origin"]) for term in entry["origin"]),
+        rows=tuple((term.name, f"{term.value:,}", term.origin) for term in entry.origin),
     )
-    more = [element("p", {}, where), element("p", {}, element("code", {"class": "formula"}, entry["formula"]))]
+    more = [element("p", {}, where), element("p", {}, element("code", {"class": "formula"}, entry.formula))]
     return parts.unfold(
         summary,
         more,
-        parts.table(origin, caption=f"Values of {entry['component']}") if origin.rows else None,
+        parts.table(origin, caption=f"Values of {entry.component}") if origin.rows else None,
         look="bar",
     )
 
 
-def _smaller(small: Sequence[Mapping[str, Any]], begin: int, total: int) -> Element:
-    nbytes = sum(entry["nbytes"] for entry in small)
-    rows = tuple(
-        (entry["component"], entry["process"], format_size(entry["nbytes"]), entry["formula"]) for entry in small
-    )
+def _smaller(small: Sequence[EntryPart], begin: int, total: int) -> Element:
+    nbytes = sum(entry.nbytes for entry in small)
+    rows = tuple((entry.component, entry.process, format_size(entry.nbytes), entry.formula) for entry in small)
     columns = (
         Column(title="component", right=False),
         Column(title="process", right=False),
@@ -135,14 +123,12 @@ def _smaller(small: Sequence[Mapping[str, Any]], begin: int, total: int) -> Elem
     )
 
 
-def phases(plan: Mapping[str, Any]) -> Element:
+def phases(plan: PlanDocument) -> Element:
     """Phases one after another as a stacked area, with the range of each and the limit."""
     charts: list[Child] = []
-    for device in dict.fromkeys(peak["device"] for peak in plan["peaks"]):
+    for device in plan.devices:
         charts += [element("h3", {}, device.upper()), *_phase_chart(plan, device)]
-    tables = [
-        parts.table(breakdown(plan, device)) for device in dict.fromkeys(peak["device"] for peak in plan["peaks"])
-    ]
+    tables = [parts.table(breakdown(plan, device)) for device in plan.devices]
     return parts.section(
         "Phase by phase",
         charts,
@@ -152,14 +138,14 @@ def phases(plan: Mapping[str, Any]) -> Element:
     )
 
 
-def _phase_chart(plan: Mapping[str, Any], device: str) -> list[Child]:
-    peaks = {peak["phase"]: peak for peak in plan["peaks"] if peak["device"] == device}
+def _phase_chart(plan: PlanDocument, device: str) -> list[Child]:
+    peaks = {peak.phase: peak for peak in plan.peaks if peak.device == device}
     order = [phase for phase in PHASES if phase in peaks]
     totals = {group: [0] * len(order) for group in (*GROUPS, "other")}
-    for entry in plan["entries"]:
-        if entry["device"] == device and entry["residency"] not in NOT_COUNTED and entry["phase"] in peaks:
-            group = look(entry["component"]).removeprefix("of-")
-            totals[group][order.index(entry["phase"])] += entry["nbytes"]
+    for entry in plan.entries:
+        if entry.device == device and entry.counts and entry.phase in peaks:
+            group = look(entry.component).removeprefix("of-")
+            totals[group][order.index(entry.phase)] += entry.nbytes
     base = [0] * len(order)
     areas = []
     used = [group for group, sizes in totals.items() if any(sizes)]
@@ -169,17 +155,16 @@ def _phase_chart(plan: Mapping[str, Any], device: str) -> list[Child]:
         base = upper
     band = Area(
         look="range",
-        lower=_steps([peaks[phase]["low_bytes"] for phase in order]),
-        upper=_steps([peaks[phase]["high_bytes"] for phase in order]),
+        lower=_steps([peaks[phase].low_bytes for phase in order]),
+        upper=_steps([peaks[phase].high_bytes for phase in order]),
         title="range of the total",
     )
-    expected = [peaks[phase]["expected_bytes"] for phase in order]
-    limit = next((peak["limit_bytes"] for peak in peaks.values()), None)
-    high = HEADROOM * max(*(peaks[phase]["high_bytes"] for phase in order), 1)
+    expected = [peaks[phase].expected_bytes for phase in order]
+    limit = next((peak.limit_bytes for peak in peaks.values()), None)
+    high = HEADROOM * max(*(peaks[phase].high_bytes for phase in order), 1)
     shown_limit = limit if limit and limit <= 3 * high else None
     chart = Chart(
-        label=f"{device.upper()} by phase: "
-        + ", ".join(f"{p} {format_size(peaks[p]['expected_bytes'])}" for p in order),
+        label=f"{device.upper()} by phase: " + ", ".join(f"{p} {format_size(peaks[p].expected_bytes)}" for p in order),
         x=Scale(low=0, high=len(order)),
         x_ticks=tuple((number + 0.5, phase) for number, phase in enumerate(order)),
         high=max(high, HEADROOM * shown_limit if shown_limit else 0),
@@ -203,7 +188,7 @@ def _steps(values: Sequence[float]) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def processes(plan: Mapping[str, Any]) -> Element:
+def processes(plan: PlanDocument) -> Element:
     """Who holds it, by process; pages that are shared count once."""
     found = process_table(plan)
     if found is None:
@@ -216,21 +201,21 @@ def processes(plan: Mapping[str, Any]) -> Element:
     )
 
 
-def certainty(plan: Mapping[str, Any]) -> Element:
+def certainty(plan: PlanDocument) -> Element:
     """How much of the peak is arithmetic, and how much is not."""
-    bases = {**_BASES, **({"measured": "measured in the dry run"} if plan["method"] == "dry run" else {})}
+    bases = {**_BASES, **({"measured": "measured in the dry run"} if plan.method == "dry run" else {})}
     shown: list[Child] = []
-    for top in (peak for peak in plan["peaks"] if peak["is_peak"]):
-        device = top["device"].upper()
-        held = _held(plan, top["device"], top["phase"])
-        total = max(sum(entry["nbytes"] for entry in held), 1)
-        sums = {basis: sum(entry["nbytes"] for entry in held if entry["basis"] == basis) for basis in bases}
+    for top in plan.tops:
+        device = top.device.upper()
+        held = _held(plan, top.device, top.phase)
+        total = max(sum(entry.nbytes for entry in held), 1)
+        sums = {basis: sum(entry.nbytes for entry in held if entry.basis == basis) for basis in bases}
         rows = tuple(
             (bases[basis], format_size(size), f"{100 * size / total:.1f} %") for basis, size in sums.items() if size
         )
         columns = (Column(title="rests on", right=False), Column(title="size"), Column(title="share"))
-        spread = top["high_bytes"] - top["low_bytes"]
-        wide = f"{device}: the range is {format_size(spread)} wide, {100 * spread / max(top['expected_bytes'], 1):.1f} % of the peak."
+        spread = top.high_bytes - top.low_bytes
+        wide = f"{device}: the range is {format_size(spread)} wide, {100 * spread / max(top.expected_bytes, 1):.1f} % of the peak."
         table = Table(title="", columns=columns, rows=rows)
         shown += [element("p", {}, wide), parts.table(table, caption=f"What the peak of {device} rests on")]
     note = "A prediction has no unexplained share; what it does not model is listed in docs/model.md."

@@ -1,0 +1,25 @@
+"""The view of each kind of document."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from rlmem.documents.contract import Document
+from rlmem.documents.kinds import kind_name
+from rlmem.report.view import View
+
+#: The name of a kind to the function that arranges a document of it, loaded when it is asked for.
+VIEWS = {
+    "assessment": "rlmem.report.assess:assessment_view",
+    "capacity": "rlmem.report.capacity:capacity_view",
+    "compare": "rlmem.report.compare:compare_view",
+    "plan": "rlmem.report.plan:plan_view",
+    "report": "rlmem.report.plan:report_view",
+}
+
+
+def view_of(document: Document) -> View:
+    """Return the sentences and tables of a document, as ``rlmem show`` draws them."""
+    home, _, function = VIEWS[kind_name(document.SCHEMA)].partition(":")
+    view: View = getattr(import_module(home), function)(document)
+    return view
