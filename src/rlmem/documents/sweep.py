@@ -97,6 +97,7 @@ class SweepDocument(Document):
 
     def __post_init__(self) -> None:
         """Make the rows and the lines of the points."""
+        Document.__post_init__(self)
         object.__setattr__(self, "rows", tuple(_row(group) for group in _groups(self.points)))
         object.__setattr__(self, "fits", _lines(self.points))
 
