@@ -190,7 +190,8 @@ def _sparse_holding(holding: Plain) -> Plain:
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    return {item.name: item.default for item in fields(kind)}
+    """Return the defaults of a part, as JSON has them."""
+    return {item.name: [] if item.default == () else item.default for item in fields(kind)}
 
 
 _MOMENT, _HOLDING = _defaults(MomentPart), _defaults(HoldingPart)

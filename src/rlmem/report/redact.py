@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from rlmem.documents.contract import Document, from_plain, to_plain
-
 #: What stands in place of a name.
 HIDDEN = "…"
 #: Names that say nothing about anybody, and stand in other words.
@@ -43,8 +41,6 @@ _BOUNDS = r"(?<![A-Za-z0-9]){}(?![A-Za-z0-9])"
 
 def redacted(document: Any, names: frozenset[str] | None = None) -> Any:
     """The same document, every text in it without folders and without the names of this host and this user."""
-    if isinstance(document, Document):
-        return from_plain(type(document), redacted(to_plain(document), names), "the report")
     words = own_names() if names is None else names
     folders = sorted({*_own_folders(), *_folders_of(document)}, key=len, reverse=True)
     pattern = _any_of(_BOUNDS.format(re.escape(word)) for word in sorted(words, key=len, reverse=True))
@@ -81,8 +77,8 @@ def _folders_of(value: Any) -> Iterator[str]:
 
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
-    """Fields of a document or a part of one."""
-    return ((item.name, getattr(value, item.name)) for item in fields(value))
+    """Fields of a document or a part of one that say something of their own."""
+    return ((item.name, getattr(value, item.name)) for item in fields(value) if item.init and item.name != "schema")
 
 
 def _head(word: str) -> str:
