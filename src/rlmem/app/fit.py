@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from rlmem.app.steps import alone_part, plain_changes, step_part
+from rlmem.app.subjects import Working, constants_for
 from rlmem.budget import cap_bytes
 from rlmem.core.target import Target
 from rlmem.documents.fit import (
@@ -41,14 +40,10 @@ from rlmem.trace.changes import prepare_run
 from rlmem.trace.drafts import Draft
 from rlmem.trace.fitted import Fitted, Job
 from rlmem.trace.fitting import fit_target
-from rlmem.trace.target import find_python
 from rlmem.trace.verifying import Verified, verify_described, verify_run
 
 #: Seconds a measurement before or after the steps may take.
 VERIFY_S = 900.0
-
-#: Says what is going on, while it is.
-Working = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,10 +131,7 @@ def _refuse_options(request: FitRequest) -> None:
 
 
 def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
-    python = request.target.python
-    if python is not None:
-        python, _ = find_python(None, Path.cwd(), python, os.environ)
-    form = ClosedForm(read_calibration(python))
+    form = ClosedForm(constants_for(request.target.python))
     found = Search(form.subject(read_description(request.target), request.budget), wishes).fit()
     return Fitted(fit=found, written=run_file(found.end))
 

@@ -13,7 +13,6 @@ from rlmem import rules
 from rlmem.budget import cap_bytes
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.edits import apply, diff
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.lint.reading import Unreadable, read_file
 from rlmem.measure.calibration import read_calibration
@@ -28,6 +27,7 @@ from rlmem.sources import read_description
 from rlmem.spec import RunSpec
 from rlmem.trace import dryrun
 from rlmem.trace.changes import prepare_run
+from rlmem.trace.drafts import Draft, as_diff
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import describe_config
@@ -154,9 +154,6 @@ def _edited(path: Path, start: RunSpec, state: State) -> Written:
     try:
         text = read_file(path)
         edited = edit_script(parse_script(text.text, str(path)), start, state)
-        after = apply(text.text, edited.edits)
-        parse_script(after, str(path))  # an edit that breaks a script is not shown to anybody
+        return as_diff(Draft().and_edits(path, text, edited.edits), path.resolve().parent, edited.by_hand)
     except (Unreadable, ScriptError, RlmemError):
         return snippet(start, state)
-    shown = diff(path.name, text.text, after)
-    return Written(kind="diff" if shown else "nothing", text=shown, by_hand=edited.by_hand)

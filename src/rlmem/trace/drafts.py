@@ -13,6 +13,7 @@ from pathlib import Path
 from rlmem.edits import Edit, apply, diff
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text
+from rlmem.remedies.program import Written
 from rlmem.scripts import parse_script
 from rlmem.trace.target import RunnableTarget
 
@@ -40,15 +41,25 @@ class Draft:
         }
 
 
-def shown(draft: Draft, target: RunnableTarget) -> str:
-    """One diff of all files, with paths from the folder the run starts in; an edit that breaks a script is not shown."""
-    here, parts = target.folder.resolve(), list[str]()
+def as_diff(draft: Draft, folder: Path, by_hand: tuple[str, ...] = ()) -> Written:
+    """Return one diff of all files of a draft, with paths from a folder.
+
+    Args:
+        draft: the edits.
+        folder: where the diff is applied.
+        by_hand: what no edit does, a sentence each.
+
+    Raises:
+        ScriptError: an edit breaks a script; such a diff is shown to nobody.
+    """
+    here, parts = folder.resolve(), list[str]()
     for path, (text, after) in draft.files().items():
         if path.suffix == ".py":
             parse_script(after, str(path))
         name = path.relative_to(here).as_posix() if path.is_relative_to(here) else path.name
         parts.append(diff(name, text.text, after))
-    return "".join(parts)
+    whole = "".join(parts)
+    return Written(kind="diff" if whole else "nothing", text=whole, by_hand=by_hand)
 
 
 @contextmanager

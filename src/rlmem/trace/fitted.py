@@ -13,7 +13,7 @@ from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
 from rlmem.runner.child import run_child
-from rlmem.trace.drafts import Draft, shown
+from rlmem.trace.drafts import Draft, as_diff
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.target import RunnableTarget
 
@@ -72,11 +72,10 @@ class Fitted:
     args: tuple[str, ...] | None = None
 
 
-def as_diff(fit: Fit, target: RunnableTarget, draft: Draft, by_hand: tuple[str, ...]) -> Fitted:
+def fitted_by_edits(fit: Fit, target: RunnableTarget, draft: Draft, by_hand: tuple[str, ...]) -> Fitted:
     """An answer whose steps are edits of a script, of files it reads, and of its arguments."""
-    text = shown(draft, target)
-    written = Written(kind="diff" if text else "nothing", text=text, by_hand=by_hand)
-    return Fitted(fit=fit, written=written, draft=draft if text or draft.args else None, args=draft.args)
+    written = as_diff(draft, target.folder, by_hand)
+    return Fitted(fit=fit, written=written, draft=draft if written.text or draft.args else None, args=draft.args)
 
 
 def lacking(target: RunnableTarget, *modules: str) -> tuple[str, ...]:

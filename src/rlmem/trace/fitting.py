@@ -17,7 +17,7 @@ from rlmem.remedies.search import Search
 from rlmem.scripts import Project, Script, ScriptError, parse_script
 from rlmem.trace.drafts import Draft
 from rlmem.trace.dryrun import DryRun
-from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, fitted_by_edits, lacking
 from rlmem.trace.loops import Loop
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.target import RunnableTarget
@@ -67,7 +67,7 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
         return Fitted(fit=fit, written=_with(snippet(start, fit.end), needed))
     edited = edit_script(script, start, fit.end)
     draft = Draft().and_edits(Path(job.target.text), text, edited.edits)
-    return as_diff(fit, job.target, draft, (*edited.by_hand, *needed))
+    return fitted_by_edits(fit, job.target, draft, (*edited.by_hand, *needed))
 
 
 def _with(written: Written, more: tuple[str, ...]) -> Written:

@@ -27,7 +27,7 @@ from rlmem.scripts import Script
 from rlmem.scripts.counts import Count, with_argument
 from rlmem.spec import RunSpec
 from rlmem.trace.drafts import Draft, tried
-from rlmem.trace.fitted import START_SHARE, Fitted, Job, as_diff, lacking
+from rlmem.trace.fitted import START_SHARE, Fitted, Job, fitted_by_edits, lacking
 from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of
 from rlmem.trace.loop_rows import HOW, ROWS_ONCE, kept_twice
 from rlmem.trace.plan import plan_dry_run
@@ -93,10 +93,10 @@ class Loop:
         leaking = end.plan if end.plan.leaks else self.leaking if status == "no" else None
         if leaking is not None:  # no count makes a leak fit
             grown = State(subject=replace(end.subject, plan=leaking))
-            return as_diff(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
+            return fitted_by_edits(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
         fit = Fit(start=start, end=end, status=status)
         by_hand = () if status == "already" else (*self._lacking(end), *self._by_hand(end, draft))
-        return as_diff(fit, self.job.target, draft, by_hand)
+        return fitted_by_edits(fit, self.job.target, draft, by_hand)
 
     def _lacking(self, end: State) -> tuple[str, ...]:
         names = {step.remedy.name for step in end.steps}

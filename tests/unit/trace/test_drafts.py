@@ -11,7 +11,7 @@ import pytest
 from rlmem.edits import Edit
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import read_file
-from rlmem.trace.drafts import Draft, shown, tried
+from rlmem.trace.drafts import Draft, as_diff, tried
 from rlmem.trace.target import RunnableTarget
 
 SCRIPT = """\
@@ -71,7 +71,7 @@ def test_files_beside_the_script_are_changed_in_copies(target: RunnableTarget) -
 
 def test_the_diff_of_several_files_is_taken_by_git(target: RunnableTarget) -> None:
     draft = edited(target, sizes_py=("100", "999"), lib__deep_py=("3", "5"), run_yaml=("7", "8"))
-    patch = shown(draft, target)
+    patch = as_diff(draft, target.folder).text
     subprocess.run(["git", "apply"], cwd=target.folder, input=patch, text=True, check=True)
     assert said(target) == "999 5 keep: 8 keep: 8"
 
@@ -83,4 +83,4 @@ def test_other_arguments_alone_need_no_copy(target: RunnableTarget) -> None:
 
 def test_an_edit_that_breaks_a_script_is_not_shown(target: RunnableTarget) -> None:
     with pytest.raises(AnalysisError, match="does not parse"):
-        shown(edited(target, sizes_py=("100", "10 0")), target)
+        as_diff(edited(target, sizes_py=("100", "10 0")), target.folder)
