@@ -18,7 +18,6 @@ NOT_SHOWN_YET = (
     "explain.json",
     "fit.json",
     "lint-baseline.json",
-    "lint.json",
     "max-buffer.json",
     "moment.json",
     "runs.json",

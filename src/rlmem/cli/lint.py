@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,7 +17,8 @@ from rlmem.cli.common import emit, in_typed_unit, write_whole
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlmem.lint.session import Session
+    from rlmem.app.lint import Baseline
+    from rlmem.documents.lint import LintDocument
 
 FORMATS = ("text", "json", "github", "sarif", "junit")
 STDIN = "-"
@@ -92,37 +93,36 @@ def command(
     Exits 1 when there are findings (with --diff: something to change), 3 when there are none but some file could not be
     analysed; what could not is named on standard error, and the rest is linted.
     """
-    from rlmem.lint.session import Session
+    from rlmem.app.lint import LintRequest, lint, lint_baseline, lint_patches
     from rlmem.lint.settings import Asked
 
     wanted = _format(format_, output, as_json)
     _check_options(paths, wanted, fix=fix, unsafe=unsafe_fixes, diff=diff, write=write_baseline, statistics=statistics)
     if select and not _split(select):
         raise UsageError("--select: names no rule; without it all are asked")
-    asked = Asked(select=_split(select), ignore=_split(ignore), severity=severity, ram=ram, baseline=baseline)
-    session = Session(_named(paths, stdin_filename), asked, tell=_say, anew=write_baseline)
-    if paths == (STDIN,):
-        session.lint_text(sys.stdin.buffer.read())
-    else:
-        with _Progress() as tick:
-            session.lint_files(tick)
-    if write_baseline:
-        return _write_baseline(session)
     safeties = ("safe",) if fix and not unsafe_fixes else ("safe", "unsafe")
-    if diff:
-        patches = session.patches(safeties)
-        if patches or output is not None:
-            emit("".join(patches), output)
-        _say_rest(session)
-        return session.exit_code(found=bool(patches), exit_zero=exit_zero)
-    try:
-        if fix:
-            session.fix(safeties)
-    except KeyboardInterrupt:
-        _say(f"interrupted; fixed: {', '.join(session.fixed) or 'nothing'}")
-        return 130
-    emit(_rendered(session, "statistics" if statistics else wanted, output), output)
-    return session.exit_code(found=session.has_findings, exit_zero=exit_zero)
+    request = LintRequest(
+        paths=_named(paths, stdin_filename),
+        text=sys.stdin.buffer.read() if paths == (STDIN,) else None,
+        rules=Asked(select=_split(select), ignore=_split(ignore), severity=severity, ram=ram, baseline=baseline),
+        fix=safeties if fix and not diff else (),
+    )
+    with _Progress() as tick:
+        if write_baseline:
+            return _write_baseline(lint_baseline(request, tell=_say, tick=tick))
+        if diff:
+            patches = lint_patches(request, safeties, tell=_say, tick=tick)
+            document, found = patches.document, bool(patches.texts)
+        else:
+            document = lint(request, tell=_say, tick=tick)
+            found = bool(document.findings)
+    if not diff:
+        emit(_rendered(document, "statistics" if statistics else wanted, output), output)
+    else:
+        if patches.texts or output is not None:
+            emit("".join(patches.texts), output)
+        _say_rest(document)
+    return 1 if found and not exit_zero else 3 if document.failed else 0
 
 
 def _named(paths: tuple[str, ...], stdin_filename: str | None) -> tuple[Path, ...]:
@@ -164,49 +164,38 @@ def _split(words: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(word.strip() for some in words for word in some.split(",") if word.strip())
 
 
-def _document(session: Session) -> dict[str, Any]:
-    from rlmem.report.lint import lint_document
-
-    stale = session.stale()
-    for entry in stale:
-        where = f"{session.settings.baseline}: {entry['code']} in {entry['path']}"
-        _say(f"{where} is not found any more; --write-baseline forgets it")
-    return lint_document(session.reports, session.problems, stale=stale, fixed=session.fixed)
-
-
-def _say_rest(session: Session) -> None:
+def _say_rest(document: LintDocument) -> None:
     """What a patch does not say, on standard error."""
     from rlmem.report.lint import summary
 
-    for line in summary(_document(session)):
+    for line in summary(document):
         print(line, file=sys.stderr)
 
 
-def _rendered(session: Session, wanted: str, output: Path | None) -> str:
+def _rendered(document: LintDocument, wanted: str, output: Path | None) -> str:
     from rlmem.report.lint import render_text, statistics_text
-    from rlmem.report.lint_formats import RENDERERS
+    from rlmem.report.lint_formats import RENDERERS, render_sarif
 
-    document = _document(session)
     if wanted == "statistics":
         return statistics_text(document)
+    if wanted == "sarif":
+        from rlmem.app.rules import list_rules
+
+        return render_sarif(document, list_rules())
     if wanted == "text":
         width = shutil.get_terminal_size().columns if output is None and sys.stdout.isatty() else None
         return render_text(document, width=width, coloured=width is not None and not os.environ.get("NO_COLOR"))
     return RENDERERS[wanted](document)
 
 
-def _write_baseline(session: Session) -> int:
-    from rlmem.lint.baseline import baseline_text
-
-    assert session.settings.baseline is not None
-    entries = session.baseline_entries()
-    write_whole(session.settings.baseline, baseline_text(entries))
-    print(f"wrote {session.settings.baseline}: {len(entries)} known findings", file=sys.stderr)
-    return session.exit_code(found=False)
+def _write_baseline(baseline: Baseline) -> int:
+    write_whole(baseline.path, baseline.text)
+    print(f"wrote {baseline.path}: {baseline.findings} known findings", file=sys.stderr)
+    return 3 if baseline.failed else 0
 
 
 class _Progress:
-    """How many files are done, on one line of a terminal, once it has taken a while."""
+    """How many files are done, on one line of a terminal, once it has taken a while; gone when all are."""
 
     PATIENCE_S = 2.0
 
@@ -217,10 +206,16 @@ class _Progress:
         return self._tick
 
     def _tick(self, done: int, total: int) -> None:
-        if time.monotonic() - self.start > self.PATIENCE_S and sys.stderr.isatty():
+        if done == total:
+            self._clear()
+        elif time.monotonic() - self.start > self.PATIENCE_S and sys.stderr.isatty():
             self.drawn = True
             print(f"\rlinted {done} of {total} files", end="", file=sys.stderr, flush=True)
 
-    def __exit__(self, *error: object) -> None:
+    def _clear(self) -> None:
         if self.drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self.drawn = False
+
+    def __exit__(self, *error: object) -> None:
+        self._clear()

@@ -15,9 +15,7 @@ from rlmem.documents.kinds import KINDS
 @click.argument(
     "which",
     type=click.Choice(
-        sorted(
-            {*KINDS, "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit", "lint"}
-        )
+        sorted({*KINDS, "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit"})
     ),
     default="plan",
 )
@@ -42,7 +40,6 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.documents.kinds import kind_of
     from rlmem.documents.moment import MomentDocument
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.lint import LINT_JSON_SCHEMA
     from rlmem.report.placement import PLACEMENT_JSON_SCHEMA
     from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
@@ -56,7 +53,6 @@ def command(which: str, output: Path | None) -> int:
         "moment": schema_of(MomentDocument),
         "recorded": RECORDED_JSON_SCHEMA,
         "fit": schema_of(FitDocument),
-        "lint": LINT_JSON_SCHEMA,
     }
     schema = schema_of(kind_of(which)) if which in KINDS else schemas[which]
     emit(json.dumps(schema, indent=2, ensure_ascii=False), output)

@@ -13,6 +13,7 @@ KINDS = {
     "assessment": "rlmem.documents.report:AssessmentDocument",
     "capacity": "rlmem.documents.capacity:CapacityDocument",
     "compare": "rlmem.documents.comparison:ComparisonDocument",
+    "lint": "rlmem.documents.lint:LintDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",
 }

@@ -78,17 +78,6 @@ class Session:
         if report.problem is not None:
             self._problem(report.problem)
 
-    @property
-    def has_findings(self) -> bool:
-        """Whether anything is shown."""
-        return any(report.shown for report in self.reports)
-
-    def exit_code(self, *, found: bool, exit_zero: bool = False) -> int:
-        """Findings first; and a file that could not be analysed is no reason to say that all is well."""
-        if found and not exit_zero:
-            return 1
-        return 3 if any(problem.failed for problem in self.problems) else 0
-
     def fix(self, safeties: tuple[str, ...]) -> None:
         """Make the fixes of these safeties, file by file."""
         for number, report in enumerate(self.reports):

@@ -1,145 +1,47 @@
-"""What lint found, as a document with a schema, and as lines of text."""
+"""What lint found, as lines of text."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator
 
-from rlmem.findings import SEVERITIES, Place
-from rlmem.lint.files import Problem
-from rlmem.lint.linter import FileReport, Found
+from rlmem.documents.lint import LintDocument, LintFindingPart
+from rlmem.findings import SEVERITIES
 from rlmem.lint.names import printable
-from rlmem.report.contract import described
 from rlmem.report.layout import NO_BREAK, wrap
+from rlmem.report.view import Item, Section, View
 from rlmem.units import format_size
-from rlmem.version import __version__
-
-LINT_SCHEMA = "rlmem.lint/1"
-_TEXT: dict[str, Any] = {"type": "string"}
-_COUNT: dict[str, Any] = {"type": "integer"}
-_BYTES: dict[str, Any] = {"type": ["integer", "null"]}
-_PLACE: dict[str, Any] = {
-    "line": _COUNT,
-    "column": _COUNT,
-    "end_line": _COUNT,
-    "end_column": _COUNT,
-    "cell": {"type": ["integer", "null"]},
-}
-_FINDING = described(
-    {
-        "path": _TEXT,
-        **_PLACE,
-        "code": _TEXT,
-        "name": _TEXT,
-        "severity": {"type": "string", "enum": list(SEVERITIES)},
-        "title": _TEXT,
-        "remedy": {"type": ["string", "null"]},
-        "saves_bytes": _BYTES,
-        "costs_bytes": _BYTES,
-        "costs_per": _TEXT,
-        "source": _TEXT,
-        "fingerprint": _TEXT,
-        "fix": {
-            "type": ["object", "null"],
-            "properties": {
-                "title": _TEXT,
-                "safety": {"type": "string", "enum": ["safe", "unsafe"]},
-                "edits": {"type": "array", "items": described({**_PLACE, "text": _TEXT})},
-            },
-            "required": ["title", "safety", "edits"],
-        },
-    }
-)
-LINT_JSON_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "$id": LINT_SCHEMA,
-    "title": "What 'rlmem lint' found",
-    **described(
-        {
-            "schema": {"type": "string", "enum": [LINT_SCHEMA]},
-            "rlmem": _TEXT,
-            "files": _COUNT,
-            "findings": {"type": "array", "items": _FINDING},
-            "hidden": _COUNT,
-            "silenced": _COUNT,
-            "known": _COUNT,
-            "stale": {"type": "array", "items": described({"path": _TEXT, "code": _TEXT, "fingerprint": _TEXT})},
-            "fixed": {"type": "array", "items": described({"path": _TEXT, "codes": {"type": "array", "items": _TEXT}})},
-            "problems": {
-                "type": "array",
-                "items": described({"path": _TEXT, "text": _TEXT, "failed": {"type": "boolean"}}),
-            },
-        }
-    ),
-}
-
-
-def lint_document(
-    reports: Iterable[FileReport],
-    problems: Iterable[Problem] = (),
-    *,
-    stale: Iterable[Mapping[str, Any]] = (),
-    fixed: Mapping[str, Sequence[str]] | None = None,
-) -> dict[str, Any]:
-    """The JSON contract of ``rlmem lint``; lines and columns count from 1, in a notebook from the top of the cell."""
-    reports = tuple(reports)
-    return {
-        "schema": LINT_SCHEMA,
-        "rlmem": __version__,
-        "files": sum(report.digest is not None for report in reports),
-        "findings": [_finding(report, found) for report in reports for found in report.shown],
-        "hidden": sum(len(report.hidden) for report in reports),
-        "silenced": sum(report.silenced for report in reports),
-        "known": sum(len(report.known) for report in reports),
-        "stale": [{key: entry[key] for key in ("path", "code", "fingerprint")} for entry in stale],
-        "fixed": [{"path": path, "codes": list(codes)} for path, codes in (fixed or {}).items()],
-        "problems": [{"path": p.path, "text": p.text, "failed": p.failed} for p in problems],
-    }
-
-
-def _finding(report: FileReport, found: Found) -> dict[str, Any]:
-    finding = found.finding
-    place = finding.place or Place(path=report.path, line=1, column=1, end_line=1, end_column=1)
-    fix = finding.fix and {
-        "title": finding.fix.title,
-        "safety": finding.fix.safety,
-        "edits": [{**_place(where), "text": text} for where, text in found.changes],
-    }
-    return {
-        "path": report.path,
-        **_place(place),
-        "code": finding.code,
-        "name": finding.name,
-        "severity": finding.severity,
-        "title": finding.title,
-        "remedy": finding.remedy,
-        "saves_bytes": finding.saves_bytes,
-        "costs_bytes": finding.costs_bytes,
-        "costs_per": finding.costs_per,
-        "source": found.source_line,
-        "fingerprint": found.fingerprint,
-        "fix": fix or None,
-    }
-
-
-def _place(place: Place) -> dict[str, int | None]:
-    return {
-        "line": place.line,
-        "column": place.column,
-        "end_line": place.end_line,
-        "end_column": place.end_column,
-        "cell": place.cell,
-    }
-
 
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1;36", "path": "1", "dim": "2"}
 
 
-def render_text(document: Mapping[str, Any], *, width: int | None = None, coloured: bool = False) -> str:
+def render_text(document: LintDocument, *, width: int | None = None, coloured: bool = False) -> str:
     """A line for each finding and one for what to do; in a terminal, of that width, also the line of the script and a caret."""
-    lines = [line for finding in document["findings"] for line in _lines(finding, width, coloured)]
+    lines = [line for finding in document.findings for line in _lines(finding, width, coloured)]
     return "\n".join((*lines, *(part for line in summary(document) for part in _wrapped(line, width)))) + "\n"
+
+
+_TONES = {"error": "bad", "warning": "warn", "info": "plain"}
+
+
+def lint_view(document: LintDocument) -> View:
+    """Arrange what ``rlmem show`` shows of findings that were saved."""
+    items = tuple(
+        Item(
+            lead=finding.code,
+            text=f"{location(finding)}: {_plain(finding.title)}",
+            tone=_TONES[finding.severity],
+            saves=cost(finding),
+            more=(f"{_plain(finding.remedy)}{_how(finding)}",) if finding.remedy else (),
+        )
+        for finding in document.findings
+    )
+    problems = tuple(f"{printable(problem.path)}: {_plain(problem.text)}" for problem in document.problems)
+    sections = (
+        Section(title="Findings", lines=tuple(summary(document)), items=items),
+        *((Section(title="Not analysed", lines=problems),) if problems else ()),
+    )
+    return View(title="rlmem lint", verdict=(), sections=sections)
 
 
 def _wrapped(text: str, width: int | None, indent: int = 4) -> list[str]:
@@ -154,33 +56,33 @@ def _paint(text: str, style: str, coloured: bool) -> str:
     return f"\x1b[{_CODES[style]}m{text}\x1b[0m" if coloured else text
 
 
-def _lines(finding: Mapping[str, Any], width: int | None, coloured: bool) -> Iterator[str]:
-    where, code = f"{location(finding)}:", finding["code"]
+def _lines(finding: LintFindingPart, width: int | None, coloured: bool) -> Iterator[str]:
+    where, code = f"{location(finding)}:", finding.code
     size = cost(finding).replace(" ", NO_BREAK)
-    title = f"{_plain(finding['title'])}{f' [{size}]' if size else ''}"
+    title = f"{_plain(finding.title)}{f' [{size}]' if size else ''}"
     first, *more = _wrapped(f"{where} {code} {title}", width)
     lead = f"{where} {code}"
     if first.startswith(lead):
-        painted = f"{_paint(where, 'path', coloured)} {_paint(code, finding['severity'], coloured)}"
+        painted = f"{_paint(where, 'path', coloured)} {_paint(code, finding.severity, coloured)}"
         first = painted + first.removeprefix(lead)
     yield from (line.replace(NO_BREAK, " ") for line in (first, *more))
-    if width is not None and finding["source"].strip():
-        source = finding["source"].expandtabs(1)
+    if width is not None and finding.source.strip():
+        source = finding.source.expandtabs(1)
         indent = len(source) - len(source.lstrip())
-        start = max(finding["column"] - 1 - indent, 0)
-        one_line = finding["end_line"] == finding["line"]
-        marked = max((finding["end_column"] if one_line else len(source) + 1) - finding["column"], 1)
+        start = max(finding.column - 1 - indent, 0)
+        one_line = finding.end_line == finding.line
+        marked = max((finding.end_column if one_line else len(source) + 1) - finding.column, 1)
         yield f"    {_plain(source.strip())}"
-        yield f"    {' ' * start}{_paint('^' * marked, finding['severity'], coloured)}"
-    if finding["remedy"]:
-        remedy = _wrapped(f"    → {_plain(finding['remedy'])}{_how(finding)}", width, indent=6)
+        yield f"    {' ' * start}{_paint('^' * marked, finding.severity, coloured)}"
+    if finding.remedy:
+        remedy = _wrapped(f"    → {_plain(finding.remedy)}{_how(finding)}", width, indent=6)
         yield from (_paint(line, "dim", coloured) for line in remedy)
 
 
-def _how(finding: Mapping[str, Any]) -> str:
-    if finding["fix"] is None:
+def _how(finding: LintFindingPart) -> str:
+    if finding.fix is None:
         return ""
-    return " (--fix)" if finding["fix"]["safety"] == "safe" else " (--fix --unsafe-fixes)"
+    return " (--fix)" if finding.fix.safety == "safe" else " (--fix --unsafe-fixes)"
 
 
 def _plain(text: str) -> str:
@@ -188,47 +90,47 @@ def _plain(text: str) -> str:
     return "".join(character if character.isprintable() else "�" for character in text)
 
 
-def location(finding: Mapping[str, Any]) -> str:
+def location(finding: LintFindingPart) -> str:
     """``train.py:12:5``, or ``train.ipynb:cell 3:2:5``."""
-    cell = f"cell {finding['cell']}:" if finding["cell"] else ""
-    return f"{printable(finding['path'])}:{cell}{finding['line']}:{finding['column']}"
+    cell = f"cell {finding.cell}:" if finding.cell else ""
+    return f"{printable(finding.path)}:{cell}{finding.line}:{finding.column}"
 
 
-def cost(finding: Mapping[str, Any]) -> str:
+def cost(finding: LintFindingPart) -> str:
     """What it saves or costs, where that is known."""
-    if finding["saves_bytes"]:
-        return f"saves {format_size(finding['saves_bytes'])}"
-    if finding["costs_bytes"]:
-        each = f" per {finding['costs_per']}" if finding["costs_per"] else ""
-        return f"costs {format_size(finding['costs_bytes'])}{each}"
+    if finding.saves_bytes:
+        return f"saves {format_size(finding.saves_bytes)}"
+    if finding.costs_bytes:
+        each = f" per {finding.costs_per}" if finding.costs_per else ""
+        return f"costs {format_size(finding.costs_bytes)}{each}"
     return ""
 
 
-def summary(document: Mapping[str, Any]) -> Iterator[str]:
+def summary(document: LintDocument) -> Iterator[str]:
     """How many, of what, and what was left out."""
-    findings = document["findings"]
-    fixed = sum(len(entry["codes"]) for entry in document["fixed"])
+    findings = document.findings
+    fixed = sum(len(entry.codes) for entry in document.fixed)
     if fixed:
-        yield f"fixed {counted(fixed, 'finding')} in {counted(len(document['fixed']), 'file')}"
-    files = counted(document["files"], "file")
+        yield f"fixed {counted(fixed, 'finding')} in {counted(len(document.fixed), 'file')}"
+    files = counted(document.files, "file")
     if not findings:
         yield f"no findings in {files}"
     else:
-        severities = Counter(finding["severity"] for finding in findings)
+        severities = Counter(finding.severity for finding in findings)
         parts = [
             counted(severities[name], name) if name != "info" else f"{severities[name]} info" for name in SEVERITIES
         ]
         shown = ", ".join(part for part, name in zip(parts, SEVERITIES, strict=True) if severities[name])
         yield f"{counted(len(findings), 'finding')} in {files} ({shown})"
-    safeties = Counter(finding["fix"]["safety"] for finding in findings if finding["fix"])
+    safeties = Counter(finding.fix.safety for finding in findings if finding.fix)
     if safeties:
         options = {"safe": "--fix", "unsafe": "--fix --unsafe-fixes"}
         parts = [f"{safeties[safety]} with {option}" for safety, option in options.items() if safeties[safety]]
         yield f"can be fixed: {', '.join(parts)}; --diff shows how"
     left = [
-        f"{document['hidden']} below the severity asked for (--severity info shows all)" if document["hidden"] else "",
-        f"{document['known']} in the baseline" if document["known"] else "",
-        f"{document['silenced']} silenced by comments" if document["silenced"] else "",
+        f"{document.hidden} below the severity asked for (--severity info shows all)" if document.hidden else "",
+        f"{document.known} in the baseline" if document.known else "",
+        f"{document.silenced} silenced by comments" if document.silenced else "",
     ]
     if any(left):
         yield f"not shown: {', '.join(part for part in left if part)}"
@@ -239,11 +141,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
-def statistics_text(document: Mapping[str, Any]) -> str:
+def statistics_text(document: LintDocument) -> str:
     """How often each rule found something, most first."""
-    findings = document["findings"]
-    counts = Counter((finding["code"], finding["name"]) for finding in findings)
-    fixable = Counter(finding["code"] for finding in findings if finding["fix"])
+    findings = document.findings
+    counts = Counter((finding.code, finding.name) for finding in findings)
+    fixable = Counter(finding.code for finding in findings if finding.fix)
     rows = [
         f"{count:6} {code} {name}{f' ({fixable[code]} with a fix)' if fixable[code] else ''}"
         for (code, name), count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))

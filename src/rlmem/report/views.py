@@ -13,6 +13,7 @@ VIEWS = {
     "assessment": "rlmem.report.assess:assessment_view",
     "capacity": "rlmem.report.capacity:capacity_view",
     "compare": "rlmem.report.compare:compare_view",
+    "lint": "rlmem.report.lint:lint_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",
 }

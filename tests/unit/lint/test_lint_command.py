@@ -15,11 +15,12 @@ import pytest
 
 from rlmem.cli import run
 from rlmem.cli.lint import FORMATS
+from rlmem.documents.contract import schema_of
+from rlmem.documents.lint import LintDocument
 from rlmem.lint import many
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.plan import Budget
-from rlmem.report.lint import LINT_JSON_SCHEMA
 
 Write = Callable[..., Path]
 
@@ -220,13 +221,13 @@ def test_json_keeps_its_contract(project: Write, lint: Lint, capsys: pytest.Capt
     project(train="waste()\nrisk()\nplain()\n", bad="def f(:\n")
     code, out, _ = lint("--json", "--severity", "info")
     document = json.loads(out)
-    jsonschema.validate(document, LINT_JSON_SCHEMA)
+    jsonschema.validate(document, schema_of(LintDocument))
     assert (code, [finding["code"] for finding in document["findings"]]) == (1, ["MEM101", "MEM102", "MEM201"])
     assert document["findings"][0]["fix"]["edits"] == [
         {"line": 1, "column": 1, "end_line": 1, "end_column": 8, "cell": None, "text": "thrift()"}
     ]
     assert run(["schema", "lint"]) == 0
-    assert json.loads(capsys.readouterr().out) == LINT_JSON_SCHEMA
+    assert json.loads(capsys.readouterr().out) == schema_of(LintDocument)
 
 
 def test_a_file_takes_its_format_from_its_name(project: Write, lint: Lint) -> None:

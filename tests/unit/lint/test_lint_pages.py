@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from rlmem.app.rules import list_rules
 from rlmem.cli import COMMANDS, run
+from rlmem.documents.rules import RulePart
 from rlmem.lint.catalogue import manual
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.report.rule_pages import chunks, page_markdown
@@ -64,19 +66,9 @@ def test_a_manual_page_keeps_its_code() -> None:
     ]
 
 
-@pytest.mark.parametrize("rule", [rule for rule, _ in manual()], ids=lambda rule: rule.code)
-def test_a_page_closes_every_fence_and_keeps_no_markup_of_docstrings(rule: object) -> None:
-    found, page = next((r, p) for r, p in manual() if r is rule)
-    text = page_markdown(
-        {
-            "code": found.code,
-            "name": found.name,
-            "family": found.family,
-            "severity": found.severity,
-            "subjects": found.subjects,
-            "page": page,
-        }
-    )
+@pytest.mark.parametrize("rule", list_rules(), ids=lambda rule: rule.code)
+def test_a_page_closes_every_fence_and_keeps_no_markup_of_docstrings(rule: RulePart) -> None:
+    text = page_markdown(rule)
     assert text.count("```") % 2 == 0
     assert "::\n" not in re.sub("```.*?```", "", text, flags=re.S)
 

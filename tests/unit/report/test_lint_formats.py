@@ -11,11 +11,15 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rlmem.app.lint import lint_document
+from rlmem.app.rules import list_rules
+from rlmem.documents.contract import schema_of, to_plain
+from rlmem.documents.lint import LintDocument
 from rlmem.edits import Edit, Fix
 from rlmem.findings import Finding, Place
 from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found
-from rlmem.report.lint import LINT_JSON_SCHEMA, lint_document, render_text
+from rlmem.report.lint import render_text
 from rlmem.report.lint_formats import RENDERERS, render_github, render_junit, render_sarif
 
 #: What SARIF 2.1.0 asks of the parts that are used here, written after the standard's sections 3.13 to 3.58.
@@ -168,10 +172,10 @@ def found(path: str = "src/train.py", cell: int | None = None, **more: Any) -> F
     return Found(finding=finding, source_line="    waste()\x1b[31m", fingerprint="00ff:0", changes=changes)
 
 
-def document(*items: Found, path: str = "src/train.py", problems: tuple[Problem, ...] = ()) -> dict[str, Any]:
+def document(*items: Found, path: str = "src/train.py", problems: tuple[Problem, ...] = ()) -> LintDocument:
     report = FileReport(path=path, key=path, digest="x", shown=items)
     made = lint_document([report], problems)
-    jsonschema.validate(made, LINT_JSON_SCHEMA)
+    jsonschema.validate(to_plain(made), schema_of(LintDocument))
     return made
 
 
@@ -191,9 +195,16 @@ FULL = (
 )
 
 
+def sarif(made: LintDocument) -> str:
+    return render_sarif(made, list_rules())
+
+
+WAYS = {**RENDERERS, "sarif": sarif}
+
+
 @pytest.mark.parametrize("made", FULL)
-def test_a_sarif_log_keeps_the_standard(made: dict[str, Any]) -> None:
-    log = json.loads(render_sarif(made))
+def test_a_sarif_log_keeps_the_standard(made: LintDocument) -> None:
+    log = json.loads(sarif(made))
     jsonschema.validate(log, SARIF)
     run = log["runs"][0]
     for result in run["results"]:
@@ -201,7 +212,7 @@ def test_a_sarif_log_keeps_the_standard(made: dict[str, Any]) -> None:
 
 
 def test_sarif_has_places_fixes_fingerprints_and_manual_pages() -> None:
-    run = json.loads(render_sarif(FULL[0]))["runs"][0]
+    run = json.loads(sarif(FULL[0]))["runs"][0]
     first, second, third = run["results"]
     assert [result["level"] for result in run["results"]] == ["warning", "error", "note"]
     physical = first["locations"][0]["physicalLocation"]
@@ -219,7 +230,7 @@ def test_sarif_has_places_fixes_fingerprints_and_manual_pages() -> None:
 
 
 def test_a_notebook_is_a_file_without_lines_for_other_programs() -> None:
-    result = json.loads(render_sarif(FULL[1]))["runs"][0]["results"][0]
+    result = json.loads(sarif(FULL[1]))["runs"][0]["results"][0]
     physical = result["locations"][0]["physicalLocation"]
     assert physical == {"artifactLocation": {"uri": "my%20notebooks/%C3%A9.ipynb", "uriBaseId": "SRCROOT"}}
     assert result["message"]["text"].startswith("cell 4, line 3: ")
@@ -239,13 +250,13 @@ def test_workflow_commands_are_one_line_each_and_escaped() -> None:
 
 
 @pytest.mark.parametrize("made", FULL)
-def test_junit_is_xml_whose_counts_are_right(made: dict[str, Any]) -> None:
+def test_junit_is_xml_whose_counts_are_right(made: LintDocument) -> None:
     root = ElementTree.fromstring(render_junit(made))
     cases = root.findall("./testsuite/testcase")
-    assert len(root.findall("./testsuite/testcase/failure")) == int(root.attrib["failures"]) == len(made["findings"])
-    failed = [problem for problem in made["problems"] if problem["failed"]]
+    assert len(root.findall("./testsuite/testcase/failure")) == int(root.attrib["failures"]) == len(made.findings)
+    failed = [problem for problem in made.problems if problem.failed]
     assert len(root.findall("./testsuite/testcase/error")) == int(root.attrib["errors"]) == len(failed)
-    assert len(root.findall("./testsuite/testcase/skipped")) == len(made["problems"]) - len(failed)
+    assert len(root.findall("./testsuite/testcase/skipped")) == len(made.problems) - len(failed)
     assert len(cases) == int(root.attrib["tests"]) >= 1
     assert sum(int(suite.attrib["tests"]) for suite in root) == len(cases)
 
@@ -264,16 +275,16 @@ def test_a_notebook_is_shown_with_its_cell() -> None:
     assert render_text(FULL[1]).startswith("my notebooks/é.ipynb:cell 4:3:5: MEM101 ")
 
 
-@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("name", WAYS)
 def test_every_format_can_say_nothing(name: str) -> None:
-    assert isinstance(RENDERERS[name](FULL[3]), str)
+    assert isinstance(WAYS[name](FULL[3]), str)
 
 
-@pytest.mark.parametrize("name", RENDERERS)
+@pytest.mark.parametrize("name", WAYS)
 def test_every_format_can_be_encoded_whatever_stands_in_names_and_lines(name: str) -> None:
     odd = replace(found("a\udcff\n.py", title="\ud800", remedy="\udcff"), source_line="\udcff")
     made = document(odd, path="a\udcff\n.py", problems=(Problem(path="b\udcff.py", text="\udcff"),))
-    RENDERERS[name](made).encode("utf-8")
+    WAYS[name](made).encode("utf-8")
 
 
 def test_a_line_of_text_is_one_line_whatever_the_name_is() -> None:
