@@ -17,6 +17,8 @@ VERDICTS = ("fits", "tight", "does-not-fit", "unknown", "grows")
 _WORST_FIRST = ("does-not-fit", "grows", "unknown", "tight", "fits")
 #: Exit codes of verdicts; ``unknown`` has its own only where a limit was asked about.
 EXIT_CODES = {"does-not-fit": 1, "unknown": 4, "grows": 5}
+#: The finding that compares a peak with a limit, of which the verdict on nodes takes no notice.
+DOES_NOT_FIT = "MEM001"
 #: Less than this share of the limit left over is called tight even when the upper bound fits: other processes,
 #: a browser, a growing log. Users of the reference runs kept "20 % safety" and still died; 5 % is only the last call.
 TIGHT_SHARE = 0.05
@@ -59,14 +61,29 @@ class Plan:
     unknown: Mapping[str, str] = field(default_factory=dict)
     #: What was not seen and may make the verdict wrong; it stands beside it.
     cautions: tuple[str, ...] = ()
+    #: How many trials find room at once on the nodes the run was placed on; that decides, not the node it is shown against.
+    trials: int | None = None
 
     @property
     def verdict(self) -> str:
-        """The worst verdict over the devices that have a limit; ``unknown`` when one cannot be judged."""
+        """The worst verdict over the devices that have a limit; ``unknown`` when one cannot be judged.
+
+        On nodes it is their room that decides.
+        """
+        if self.trials is not None:
+            return self._verdict_on_nodes(self.trials)
         verdicts = [verdict_of(peak) for peak in self.tops]
         if self.unknown or not verdicts:
             verdicts.append("unknown")
         return min(verdicts, key=_WORST_FIRST.index)
+
+    def _verdict_on_nodes(self, trials: int) -> str:
+        top = self.top("ram")
+        if top is not None and top.leak is not None:
+            return "grows"
+        if not trials:
+            return "does-not-fit"
+        return "unknown" if self.unknown else "fits"
 
     @property
     def leaks(self) -> bool:
@@ -114,8 +131,8 @@ class Plan:
     @property
     def exit_code(self) -> int:
         """1 when the run does not fit, or when a finding says that it will not work as described; 5 and 4 for no answer."""
-        broken = any(finding.severity == "error" for finding in self.findings)
-        if broken:
+        errors = [finding for finding in self.findings if finding.severity == "error"]
+        if any(self.trials is None or finding.code != DOES_NOT_FIT for finding in errors):
             return 1
         return 0 if self.verdict == "unknown" and not self.unknown else EXIT_CODES.get(self.verdict, 0)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,9 +18,10 @@ from rlmem.cli.common import (
     html_options,
     in_typed_unit,
     output_options,
+    read_share,
     set_option,
 )
-from rlmem.cli.placing import check_nodes, has_gpu, judged_by_nodes, nodes_options, on_nodes, place_plan
+from rlmem.cli.nodes import check_nodes, nodes_options
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -104,11 +106,13 @@ def command(
     not be taken as far as a plan; 4 when there is a limit and no figure to hold against it (VRAM of a loop of its own); 5
     when it grows for as long as it runs, so that no peak can be said.
     """
+    from rlmem.app.place import has_gpu, plan_on_nodes
     from rlmem.app.subjects import open_subject, with_findings
     from rlmem.budget import make_budget
     from rlmem.documents.plan import plan_document
     from rlmem.plan import Budget
     from rlmem.report.first_screen import first_screen
+    from rlmem.report.placement import placement_document
     from rlmem.report.plan import plan_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
@@ -117,13 +121,14 @@ def command(
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
     groups = check_nodes(nodes, (ram, vram, machine))
+    spare = read_share(margin, "--margin") if groups else 0.0
     run_target = parse_target(target, args, sets=sets, python=python)
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
-        emit(_stacks(run_target, (ram, vram, machine, python), groups, margin, wanted, output), output)
+        emit(_stacks(run_target, (ram, vram, machine, python), groups, spare, wanted, output), output)
         return 0
     budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
     gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
@@ -131,13 +136,13 @@ def command(
     subject = open_subject(run_target, budget or anywhere, working=working, timeout_s=timeout, cap=cap, gpu=gpu)
     placement = None
     if budget is None:
-        subject, placement = place_plan(subject, groups, margin)
+        subject, placement = plan_on_nodes(subject, groups, margin=spare)
     else:
         subject = with_findings(subject)
     document = plan_document(subject.plan)
-    code = subject.plan.exit_code
     if placement is not None:
-        document, code = judged_by_nodes(document, placement)
+        document = replace(document, placement=placement_document(placement))
+    code = subject.plan.exit_code
     if save:
         _keep(document)
     if html:
@@ -177,10 +182,11 @@ def _stacks(
     target: Target,
     machine_options: tuple[str | None, str | None, str | None, str | None],
     groups: tuple[NodeGroup, ...],
-    margin: str,
+    margin: float,
     wanted: str,
     output: Path | None,
 ) -> str:
+    from rlmem.app.place import budget_on, place
     from rlmem.app.stacks import compare_stacks
     from rlmem.app.subjects import constants_for
     from rlmem.budget import make_budget
@@ -197,7 +203,7 @@ def _stacks(
     budget = Budget(name="nodes") if groups else make_budget(ram=ram, vram=vram, machine=machine)
     subject = ClosedForm(constants_for(python)).subject(spec, budget)
     if groups:
-        subject = on_nodes(subject, groups, margin)
+        subject = subject.under(budget_on(place(subject, groups, margin=margin).packing))
     return render_view(compare_stacks(subject), stacks_view, wanted, output)
 
 

@@ -13,15 +13,14 @@ from rlmem.cli.common import (
     chosen_format,
     emit,
     output_options,
+    read_share,
     set_option,
 )
-from rlmem.cli.placing import check_nodes, has_gpu, nodes_options, placement_of
+from rlmem.cli.nodes import check_nodes, nodes_options
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.cluster.nodes import NodeGroup
-    from rlmem.core.subject import Subject
-    from rlmem.core.target import Target
 
 
 @click.command("workers")
@@ -82,16 +81,22 @@ def command(
 
     Exits 1 when not even one fits.
     """
+    from rlmem.app.place import has_gpu, place
+    from rlmem.app.subjects import open_subject
+    from rlmem.plan import Budget
+    from rlmem.report.placement import placement_document
     from rlmem.report.placement_view import placement_view
+    from rlmem.report.progress import working
     from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    groups = _groups(nodes, (ram, vram, machine), address, live=live)
-    subject = _subject(parse_target(target, args, sets=sets, python=python), groups)
-    document = placement_of(subject, groups, margin, on_ray=live or nodes is not None, shard=shard)
-    emit(render_view(document, placement_view, wanted, output), output)
-    return 0 if document["trials"] else 1
+    groups, spare = _groups(nodes, (ram, vram, machine), address, live=live), read_share(margin, "--margin")
+    run_target = parse_target(target, args, sets=sets, python=python)
+    subject = open_subject(run_target, Budget(name="nodes"), working=working, gpu=has_gpu(groups))
+    placement = place(subject, groups, margin=spare, on_ray=live or nodes is not None, shard=shard)
+    emit(render_view(placement_document(placement), placement_view, wanted, output), output)
+    return 0 if placement.trials else 1
 
 
 def _groups(
@@ -124,12 +129,3 @@ def _here(ram: str | None, vram: str | None, machine: str | None) -> tuple[NodeG
     cpus = budget.cores if ram is None or machine is not None else None
     found_vram = None if ram is not None and vram is None and machine is None else budget.vram_bytes
     return one_node(budget.name, budget.ram_bytes, vram_bytes=found_vram, cpus=cpus, unified=budget.unified)
-
-
-def _subject(target: Target, groups: tuple[NodeGroup, ...]) -> Subject:
-    """The run, planned without a limit: the nodes are one."""
-    from rlmem.app.subjects import open_subject
-    from rlmem.plan import Budget
-    from rlmem.report.progress import working
-
-    return open_subject(target, Budget(name="nodes"), working=working, gpu=has_gpu(groups))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.app.place import Placement
 from rlmem.cluster.answers import RUNNERS, node_holds
 from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import Packing, Use
 from rlmem.cluster.room import CUSTOM, RESOURCES, SHARES, SPILL_SHARE
-from rlmem.cluster.sharding import Sharding
 from rlmem.cluster.workload import STRATEGIES
 from rlmem.errors import UsageError
 from rlmem.report.contract import described, problems
@@ -20,14 +20,13 @@ PLACEMENT_SCHEMA = "rlmem.placement/1"
 DEFAULT_STORE_SHARE, DEFAULT_STORE_MOST = 0.3, 200 * 10**9
 
 
-def placement_document(
-    packing: Packing, *, about: str | None = None, most_runners: int | None = None, sharding: Sharding | None = None
-) -> dict[str, Any]:
-    """A packing as plain data; sizes are integers in bytes."""
+def placement_document(placement: Placement) -> dict[str, Any]:
+    """A placement as plain data; sizes are integers in bytes."""
+    packing, sharding = placement.packing, placement.sharding
     workload, frames = packing.workload, packing.frames
     return {
         "schema": PLACEMENT_SCHEMA,
-        "target": {"name": workload.name, "about": about},
+        "target": {"name": workload.name, "about": placement.about},
         "terms": {
             "margin": packing.terms.margin,
             "kill_share": packing.terms.kill_share,
@@ -64,7 +63,7 @@ def placement_document(
             {"group": row.group, "role": row.role, "count": row.count, "limit": row.limit, "by": dict(row.by)}
             for row in node_holds(packing)
         ],
-        "most": None if most_runners is None else {"role": RUNNERS, "count": most_runners},
+        "most": None if placement.most_runners is None else {"role": RUNNERS, "count": placement.most_runners},
         "shards": None
         if sharding is None
         else {"path": sharding.path, "whole": sharding.whole, "count": sharding.shards, "each": sharding.each},

@@ -9,13 +9,12 @@ from rlmem.documents.parts import FindingPart, PeakPart
 from rlmem.documents.plan import EntryPart, PlanDocument, TargetPart
 from rlmem.documents.report import ReportDocument
 from rlmem.ledger import PHASES, Peak, matches
-from rlmem.plan import sentence, short_run, unknown_sentence, verdict_of
+from rlmem.plan import DOES_NOT_FIT, sentence, short_run, unknown_sentence, verdict_of
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_range, format_size
 
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002
-DOES_NOT_FIT = "MEM001"
 _VERDICT_TONE = {"fits": "good", "tight": "warn", "does-not-fit": "bad", "unknown": "warn", "grows": "bad"}
 _TONES = ("bad", "warn", "good")
 _LEFT_OUT_FIRST = ("update", "collect", "evaluate", "build", "resume", "checkpoint", "import")

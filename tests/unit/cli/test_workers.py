@@ -9,6 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rlmem.app.place import Placement
 from rlmem.cli import run
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
@@ -141,7 +142,7 @@ def test_the_nodes_are_the_limit_in_every_format(capsys: pytest.CaptureFixture[s
 def test_what_ray_was_told_to_admit_is_what_to_change_where_the_ram_is_there() -> None:
     workload = Workload(name="run", needs=(Need(role="trial", ram_bytes=18 * GIB),))
     node = NodeGroup(name="live", ram_bytes=32 * GIB, memory_bytes=4 * GIB, store_bytes=GIB, cpus=8)
-    view = placement_view(placement_document(pack(workload, (node,))))
+    view = placement_view(placement_document(Placement(packing=pack(workload, (node,)))))
     (item,) = next(section for section in view.sections if section.title == "What does not fit").items
     assert item.more == (f"the node has the RAM: start it with ray start --memory={18 * GIB * 11 // 10 + 1} or more",)
 
