@@ -14,9 +14,7 @@ from rlmem.documents.kinds import KINDS
 @click.command("schema")
 @click.argument(
     "which",
-    type=click.Choice(
-        sorted({*KINDS, "run", "sweep", "explain", "cluster", "placement", "moment", "recorded", "report", "fit"})
-    ),
+    type=click.Choice(sorted({*KINDS, "run", "sweep", "placement", "moment", "recorded", "report", "fit"})),
     default="plan",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
@@ -33,9 +31,7 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema run
       rlmem schema moment
     """
-    from rlmem.documents.cluster import ClusterDocument
     from rlmem.documents.contract import schema_of
-    from rlmem.documents.explanation import ExplanationDocument
     from rlmem.documents.fit import FitDocument
     from rlmem.documents.kinds import kind_of
     from rlmem.documents.moment import MomentDocument
@@ -47,8 +43,6 @@ def command(which: str, output: Path | None) -> int:
     schemas = {
         "run": RUN_JSON_SCHEMA,
         "sweep": schema_of(SweepDocument),
-        "explain": schema_of(ExplanationDocument),
-        "cluster": schema_of(ClusterDocument),
         "placement": PLACEMENT_JSON_SCHEMA,
         "moment": schema_of(MomentDocument),
         "recorded": RECORDED_JSON_SCHEMA,

@@ -12,7 +12,9 @@ from rlmem.errors import UsageError
 KINDS = {
     "assessment": "rlmem.documents.report:AssessmentDocument",
     "capacity": "rlmem.documents.capacity:CapacityDocument",
+    "cluster": "rlmem.documents.cluster:ClusterDocument",
     "compare": "rlmem.documents.comparison:ComparisonDocument",
+    "explain": "rlmem.documents.explanation:ExplanationDocument",
     "lint": "rlmem.documents.lint:LintDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from rlmem.cluster.holdings import sum_known
 from rlmem.cluster.roles import IDLE, RAY, STORE, own_name
 from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart
-from rlmem.documents.contract import Plain, from_plain, to_plain
 from rlmem.report.owners import allocated_text, resident_text
 from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View
@@ -38,16 +36,6 @@ def cluster_view(document: ClusterDocument) -> View:
         notes.append(f"{len(shown) - MOST_NODES} more nodes are in the table only; --html FILE and --json have all")
     notes.append(cost_words(document))
     return View(title=cluster_title(document), verdict=verdict(document), sections=tuple(sections), notes=tuple(notes))
-
-
-def read_cluster_document(data: Any, where: str) -> Plain:
-    """Return a saved document checked."""
-    return to_plain(from_plain(ClusterDocument, data, where))
-
-
-def plain_cluster_view(document: Plain) -> View:
-    """Return the view of a document that was read."""
-    return cluster_view(from_plain(ClusterDocument, document, "document"))
 
 
 def cluster_title(document: ClusterDocument) -> str:

@@ -27,12 +27,6 @@ DOCUMENTS = {
         "rlmem.report.placement_view",
         "placement_view",
     ),
-    "rlmem.cluster/1": (
-        "rlmem.report.cluster_view",
-        "read_cluster_document",
-        "rlmem.report.cluster_view",
-        "plain_cluster_view",
-    ),
 }
 
 

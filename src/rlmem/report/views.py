@@ -12,7 +12,9 @@ from rlmem.report.view import View
 VIEWS = {
     "assessment": "rlmem.report.assess:assessment_view",
     "capacity": "rlmem.report.capacity:capacity_view",
+    "cluster": "rlmem.report.cluster_view:cluster_view",
     "compare": "rlmem.report.compare:compare_view",
+    "explain": "rlmem.report.explain:explain_view",
     "lint": "rlmem.report.lint:lint_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",
