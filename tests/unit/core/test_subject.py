@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlmem.app.capacity import capacity_table
+from rlmem.budget import sized_budget
 from rlmem.capacity import largest
 from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError, SpecError
@@ -88,3 +90,17 @@ def test_a_run_that_is_only_known_as_it_is_is_not_changed() -> None:
     with pytest.raises(AnalysisError, match="can only be planned as it is"):
         fixed.changed({"n_envs": 2})
     assert fixed.under(SMALL).plan.budget is SMALL
+
+
+def test_a_capacity_table_predicts_each_value_once_for_all_machines() -> None:
+    form, subject = planned()
+    values = (100_000, 200_000, 300_000)
+    capacity_table([subject.under(sized_budget(f"{size}GB", "ram")) for size in range(64, 72)], "buffer_size", values)
+    counted = form.predictions
+    tables = ClosedForm()
+    first = tables.subject(load("pidog-sac"), LARGE)
+    for size in range(64, 72):
+        capacity_table([first.under(sized_budget(f"{size}GB", "ram"))], "buffer_size", values)
+    assert counted == tables.predictions
+    capacity_table([subject.under(sized_budget("64GB", "ram"))], "buffer_size", values)
+    assert form.predictions == counted
