@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rlmem.agent.protocol import ProgramStatus
 from rlmem.app.clusters import ClusterOptions
+from rlmem.app.subjects import Working, open_description
 from rlmem.budget import cap_bytes, make_budget
+from rlmem.core.target import Target
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
 from rlmem.programs.bench import (
     ENVIRONMENTS,
@@ -35,12 +37,10 @@ class BenchRequest:
     """What to train, and how.
 
     Attributes:
-        spec: the run; of a script the one that its dry run found.
-        name: how the run was named, as lists of stored runs show it.
+        target: a described run, or a script with an SB3 model, which is tried for a few seconds to be described.
         timesteps: environment steps to train each profile.
         profiles: settings of the run to train.
         env: a Gymnasium environment, or 'random' for noise; None is the one that a preset is meant for, else noise.
-        python: the interpreter that was named for the run.
         ram: what full buffers are judged against, as it was typed; None is what may really be used.
         machine: a machine to judge full buffers against.
         cap_bytes: a profile that needs more is ended; None is most of what may really be used where it runs.
@@ -51,12 +51,10 @@ class BenchRequest:
         command: how it was asked for, as the store keeps it.
     """
 
-    spec: RunSpec
-    name: str
+    target: Target
     timesteps: int
     profiles: tuple[Profile, ...]
     env: str | None = None
-    python: str | None = None
     ram: str | None = None
     machine: str | None = None
     cap_bytes: int | None = None
@@ -115,13 +113,18 @@ def unwatched(running: BenchRunning) -> Iterator[Listener]:
 
 
 def bench(
-    request: BenchRequest, watch: Watch = unwatched, say: Callable[[str], None] = lambda text: None
+    request: BenchRequest,
+    watch: Watch = unwatched,
+    *,
+    working: Working = lambda what: nullcontext(),
+    say: Callable[[str], None] = lambda text: None,
 ) -> BenchDocument:
     """Train profiles of a run, one fresh process a profile.
 
     Args:
         request: what to train, and how.
         watch: hears of profiles as they are trained.
+        working: says what is going on while a script is tried.
         say: hears what goes on in a cluster.
 
     Returns:
@@ -132,15 +135,17 @@ def bench(
         AnalysisError: it cannot be trained here, or the store cannot be written.
         BenchInterruptedError: Ctrl-C; what was trained is kept.
     """
+    target = request.target
+    spec = open_description(target, working)
+    options = _options(request, spec)
     with open_store(write=True) as store, ExitStack() as stack:
-        options = _options(request)
-        place = _here(request, options) if request.cluster is None else _there(request, options, stack, say)
+        place = _here(spec, options) if request.cluster is None else _there(request, spec, options, stack, say)
         running = BenchRunning(
-            request.name,
+            target.text,
             request.profiles,
             store,
-            lambda rows, run: _document(request.spec, place.options, rows, run),
-            key=bench_key(request.spec, options, request.python, (request.ram, request.machine)),
+            lambda rows, run: _document(spec, place.options, rows, run),
+            key=bench_key(spec, options, target.python, (request.ram, request.machine)),
             command=request.command,
             fresh=request.fresh,
             machine=place.facts,
@@ -165,14 +170,14 @@ class _Place:
     facts: Mapping[str, Any] | None = None
 
 
-def _options(request: BenchRequest) -> BenchOptions:
-    env = None if request.env == RANDOM else request.env or ENVIRONMENTS.get(request.spec.name)
-    cases = check_target(request.spec, request.profiles, env)
-    remote, cap = request.cluster is not None, request.cap_bytes
+def _options(request: BenchRequest, spec: RunSpec) -> BenchOptions:
+    env = None if request.env == RANDOM else request.env or ENVIRONMENTS.get(spec.name)
+    cases = check_target(spec, request.profiles, env)
+    remote, cap, python = request.cluster is not None, request.cap_bytes, request.target.python
     return BenchOptions(
         timesteps=request.timesteps,
         env=env,
-        python=(request.python or "") if remote else training_python(request.python, packages(cases[0], env)),
+        python=(python or "") if remote else training_python(python, packages(cases[0], env)),
         budget=make_budget(ram=request.ram, machine=request.machine),
         cap_bytes=cap_bytes(None) if cap is None and not remote else cap,  # there, what is free on each node
         time_limit_s=request.time_limit_s,
@@ -180,21 +185,23 @@ def _options(request: BenchRequest) -> BenchOptions:
     )
 
 
-def _here(request: BenchRequest, options: BenchOptions) -> _Place:
+def _here(spec: RunSpec, options: BenchOptions) -> _Place:
     """One after another on this machine, with the steps of each."""
 
     def execute(listener: Listener) -> Execute:
         def train(profiles: Sequence[Profile]) -> Generator[Benched, None, None]:
             for profile in profiles:
                 listener.begin(profile.name)
-                yield bench_profile(request.spec, profile, options, listener.tick)
+                yield bench_profile(spec, profile, options, listener.tick)
 
         return train
 
     return _Place(execute=execute, options=options)
 
 
-def _there(request: BenchRequest, options: BenchOptions, stack: ExitStack, say: Callable[[str], None]) -> _Place:
+def _there(
+    request: BenchRequest, spec: RunSpec, options: BenchOptions, stack: ExitStack, say: Callable[[str], None]
+) -> _Place:
     """As tasks of a cluster, for as long as the stack is open."""
     from rlmem.ray.sweeps import benching, cluster, cluster_facts, largest_budget
 
@@ -206,7 +213,7 @@ def _there(request: BenchRequest, options: BenchOptions, stack: ExitStack, say: 
         options = replace(options, budget=largest_budget(ray))
 
     def train(profiles: Sequence[Profile]) -> Generator[Benched, None, None]:
-        return benching(ray, request.spec, profiles, options, request.python, say)
+        return benching(ray, spec, profiles, options, request.target.python, say)
 
     return _Place(execute=lambda listener: train, options=options, facts=facts)
 

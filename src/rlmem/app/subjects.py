@@ -71,7 +71,7 @@ def open_subject(
                 time_s=timeout_s,
                 device=device or ("cuda" if gpu else None),
                 on_tick=tick,
-                on_phase=tick.phase,
+                on_phase=getattr(tick, "phase", None),
             )
         return plan_dry_run(run, budget, ClosedForm(read_calibration(run.target.python)))
     refuse_options(target, (target.args, "script arguments"), (timeout_s, "--timeout"), (cap, "--cap"))

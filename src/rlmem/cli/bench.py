@@ -117,7 +117,6 @@ def command(
     on with the others.
     """
     from rlmem.app.bench import BenchInterruptedError, BenchRequest, bench
-    from rlmem.app.subjects import open_description
     from rlmem.budget import read_size
     from rlmem.report.bench import bench_csv, bench_view
     from rlmem.report.progress import working
@@ -130,12 +129,10 @@ def command(
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
     request = BenchRequest(
-        spec=open_description(parse_target(target, args, sets=sets, python=python), working),
-        name=target,
+        target=parse_target(target, args, sets=sets, python=python),
         timesteps=steps,
         profiles=profiles,
         env=env_id,
-        python=python,
         ram=ram,
         machine=machine,
         cap_bytes=None if cap is None else read_size(cap, "--cap"),
@@ -147,7 +144,7 @@ def command(
     )
     interrupted = None
     try:
-        document = bench(request, partial(_watch, request), say)
+        document = bench(request, partial(_watch, request), working=working, say=say)
     except BenchInterruptedError as error:
         if error.document is None:
             print("rlmem: interrupted; no profile was finished", file=sys.stderr)
