@@ -64,14 +64,8 @@ def deliver(
 
 def export(document: Any, csv: Path | None, parquet: Path | None) -> None:
     """Write the points as tables."""
-    from rlmem.documents.contract import from_plain
-    from rlmem.documents.sweep import SweepDocument
     from rlmem.report.export import csv_text, parquet_bytes
 
-    if csv is None and parquet is None:
-        return
-    if not isinstance(document, SweepDocument):
-        document = from_plain(SweepDocument, document, "sweep")
     if csv is not None:
         emit(csv_text(document), csv)
     if parquet is not None:

@@ -33,7 +33,8 @@ def command(
       rlmem plan pidog-sac --ram 30GB -o plan.json
       rlmem show plan.json --format markdown
     """
-    from rlmem.documents.contract import schema_name, to_plain
+    from rlmem.documents.contract import to_plain
+    from rlmem.documents.sweep import SweepDocument
     from rlmem.report.saved import read_document, run_document
     from rlmem.sources.target import kind_of
 
@@ -47,7 +48,7 @@ def command(
         data, where = read_file(Path(run_or_file)), run_or_file
     document, view = read_document(data, where)
     tables = csv or parquet or (output is not None and output.suffix.lower() in (".csv", ".parquet"))
-    if tables and schema_name(data, where) != "rlmem.sweep/1":
+    if tables and not isinstance(document, SweepDocument):
         raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
     with answering_in(_typed_size(to_plain(document))):
         deliver(document, view, chosen_format(format_, output, as_json=as_json), output, csv, parquet)

@@ -11,13 +11,16 @@ from rlmem.errors import UsageError
 #: The name in a schema (``plan`` of ``rlmem.plan/1``) to the class, loaded when it is asked for.
 KINDS = {
     "assessment": "rlmem.documents.report:AssessmentDocument",
+    "bench": "rlmem.documents.bench:BenchDocument",
     "capacity": "rlmem.documents.capacity:CapacityDocument",
     "cluster": "rlmem.documents.cluster:ClusterDocument",
     "compare": "rlmem.documents.comparison:ComparisonDocument",
+    "compare-sweeps": "rlmem.documents.sweep_comparison:SweepComparisonDocument",
     "explain": "rlmem.documents.explanation:ExplanationDocument",
     "lint": "rlmem.documents.lint:LintDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",
+    "sweep": "rlmem.documents.sweep:SweepDocument",
 }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from rlmem.documents.contract import schema_name
+from rlmem.documents.contract import Document, schema_name
 from rlmem.documents.kinds import KINDS, kind_name, kind_of
 from rlmem.documents.kinds import read_document as read_typed
 from rlmem.errors import UsageError
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
 #: Schema to the module that knows it, its reader and its view.
 DOCUMENTS = {
-    "rlmem.sweep/1": ("rlmem.report.sweep", "read_sweep_document", "rlmem.report.sweep", "plain_sweep_view"),
-    "rlmem.bench/1": ("rlmem.report.sweep", "read_bench_document", "rlmem.report.sweep", "plain_bench_view"),
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
     "rlmem.placement/1": (
         "rlmem.report.placement",
@@ -31,7 +29,9 @@ DOCUMENTS = {
 
 
 def read_document(data: Any, where: str) -> tuple[Any, Callable[[Any], View]]:
-    """A document of any kind and version, checked, and the function that views it."""
+    """A document of any kind and version, checked, and the function that views it; one of a class is none to be read."""
+    if isinstance(data, Document):
+        return data, view_of
     schema = schema_name(data, where)
     if kind_name(schema) in KINDS:
         return read_typed(data, where), view_of
@@ -42,7 +42,7 @@ def read_document(data: Any, where: str) -> tuple[Any, Callable[[Any], View]]:
     return getattr(import_module(home), reader)(data, where), getattr(import_module(view_home), view)
 
 
-def run_document(store: Store, run: Run) -> dict[str, Any]:
+def run_document(store: Store, run: Run) -> Any:
     """The document of a stored run; made of points or moments where it has them, so one cut short has one too."""
     if run.kind == "run":
         from rlmem.report.recorded import recorded_document
@@ -51,6 +51,5 @@ def run_document(store: Store, run: Run) -> dict[str, Any]:
     if run.kind != "measure":
         return run.document
     from rlmem.app.runs import stored_sweep
-    from rlmem.documents.contract import to_plain
 
-    return to_plain(stored_sweep(store, run))
+    return stored_sweep(store, run)

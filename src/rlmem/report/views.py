@@ -11,13 +11,16 @@ from rlmem.report.view import View
 #: The name of a kind to the function that arranges a document of it, loaded when it is asked for.
 VIEWS = {
     "assessment": "rlmem.report.assess:assessment_view",
+    "bench": "rlmem.report.bench:bench_view",
     "capacity": "rlmem.report.capacity:capacity_view",
     "cluster": "rlmem.report.cluster_view:cluster_view",
     "compare": "rlmem.report.compare:compare_view",
+    "compare-sweeps": "rlmem.report.compare_sweeps:compare_sweeps_view",
     "explain": "rlmem.report.explain:explain_view",
     "lint": "rlmem.report.lint:lint_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",
+    "sweep": "rlmem.report.sweep_view:sweep_view",
 }
 
 
