@@ -12,7 +12,6 @@ FILES = tuple(sorted(path.name for path in WRITTEN.glob("*.json")))
 NOT_SHOWN_YET = (
     "calibration.json",
     "compare-recorded.json",
-    "compare-sweeps.json",
     "fit.json",
     "lint-baseline.json",
     "max-buffer.json",
