@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from rlmem.cluster.holdings import sum_known
 from rlmem.cluster.roles import IDLE, RAY, STORE, own_name
-from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart
+from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart, RolePart
 from rlmem.report.owners import allocated_text, resident_text
+from rlmem.report.table import Cell, make_table
 from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
@@ -88,62 +89,38 @@ def node_name(node: NodePart) -> str:
 def role_table(document: ClusterDocument) -> Table:
     """Every role over the whole cluster."""
     total = document.pss_bytes
-    columns = (
-        Column(title="role", right=False),
-        Column(title="processes"),
-        Column(title="held (PSS)", strong=True),
-        Column(title="share", rank=3),
-        Column(title="largest", rank=1),
-        Column(title="own (USS)", rank=2),
-        Column(title="VRAM"),
+
+    def share(row: RolePart) -> str:
+        return f"{100 * row.heap_bytes / total:.0f} %" if total and row.heap_bytes is not None else ""
+
+    cells: tuple[Cell[RolePart], ...] = (
+        (Column(title="role", right=False), lambda row: row.role),
+        (Column(title="processes"), lambda row: str(row.processes) if row.role != STORE else ""),
+        (Column(title="held (PSS)", strong=True), lambda row: size(row.heap_bytes)),
+        (Column(title="share", rank=3), share),
+        (Column(title="largest", rank=1), lambda row: size(row.largest_bytes) if row.processes > 1 else ""),
+        (Column(title="own (USS)", rank=2), lambda row: size(row.uss_bytes) if row.role != STORE else ""),
+        (Column(title="VRAM"), lambda row: size(row.vram_bytes, "")),
     )
-    rows = [
-        (
-            row.role,
-            str(row.processes) if row.role != STORE else "",
-            size(row.heap_bytes),
-            f"{100 * row.heap_bytes / total:.0f} %" if total and row.heap_bytes is not None else "",
-            size(row.largest_bytes) if row.processes > 1 else "",
-            size(row.uss_bytes) if row.role != STORE else "",
-            size(row.vram_bytes, ""),
-        )
-        for row in document.roles
-    ]
-    rows.append(("together", str(_count(document)), size(total), "100 %" if total else "", "", "", ""))
+    together = ("together", str(_count(document)), size(total), "100 %" if total else "", "", "", "")
     note = "Held is PSS without the object store, which is a row of its own: its pages count once, whoever has them mapped."
-    return Table(title="", columns=columns, rows=tuple(rows), footers=1, note=note)
+    return make_table(cells, document.roles, total=together, note=note)
 
 
 def node_table(nodes: Sequence[NodePart]) -> Table:
     """Every node in a row; one that could not be asked says why."""
-    columns = (
-        Column(title="node", right=False),
-        Column(title="processes", rank=5),
-        Column(title="held (PSS)", strong=True),
-        Column(title="object store", rank=2),
-        Column(title="of", right=True, rank=3),
-        Column(title="spilled", rank=4),
-        Column(title="VRAM", rank=1),
-        Column(title="memory", rank=1),
-        Column(title="", right=False),
+    cells: tuple[Cell[NodePart], ...] = (
+        (Column(title="node", right=False), node_name),
+        (Column(title="processes", rank=5), lambda node: str(len(node.processes)) if node.problem is None else ""),
+        (Column(title="held (PSS)", strong=True), lambda node: size(node.pss_bytes)),
+        (Column(title="object store", rank=2), lambda node: size(node.store.resident_bytes)),
+        (Column(title="of", rank=3), lambda node: size(node.store.capacity_bytes)),
+        (Column(title="spilled", rank=4), lambda node: size(node.store.spilled_bytes, "")),
+        (Column(title="VRAM", rank=1), lambda node: size(node.vram_bytes, "")),
+        (Column(title="memory", rank=1), lambda node: size(node_limit(node))),
+        (Column(title="", right=False), lambda node: node.problem or ""),
     )
-    rows = []
-    for node in nodes:
-        store = node.store
-        rows.append(
-            (
-                node_name(node),
-                str(len(node.processes)) if node.problem is None else "",
-                size(node.pss_bytes),
-                size(store.resident_bytes),
-                size(store.capacity_bytes),
-                size(store.spilled_bytes, ""),
-                size(node.vram_bytes, ""),
-                size(node_limit(node)),
-                node.problem or "",
-            )
-        )
-    return Table(title="", columns=columns, rows=tuple(rows))
+    return make_table(cells, nodes)
 
 
 def node_limit(node: NodePart) -> int | None:

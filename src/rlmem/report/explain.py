@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from rlmem.documents.explanation import ExplanationDocument, ProcessPart
-from rlmem.documents.parts import AdvicePart, HoldingPart
+from rlmem.documents.parts import AdvicePart, GpuSharePart, HoldingPart
 from rlmem.report.owners import allocated_text, growth_text, resident_text, rest_of
+from rlmem.report.table import Cell, make_table
 from rlmem.report.text import size
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_count, format_range, format_size
@@ -220,35 +221,21 @@ def _added(path: str, parts: Sequence[HoldingPart]) -> HoldingPart:
 
 
 def _tree(document: ExplanationDocument) -> Section:
-    columns = (
-        Column(title="process", right=False),
-        Column(title="RSS", rank=1),
-        Column(title="PSS", strong=True),
-        Column(title="USS"),
-        Column(title="shared by fork", rank=2),
-        Column(title="threads", rank=3),
-        Column(title="names by", right=False, rank=4),
+    cells: tuple[Cell[ProcessPart], ...] = (
+        (Column(title="process", right=False), lambda process: f"{process.pid} {process.role}"),
+        (Column(title="RSS", rank=1), lambda process: format_size(process.rss_bytes)),
+        (Column(title="PSS", strong=True), lambda process: size(process.pss_bytes)),
+        (Column(title="USS"), lambda process: size(process.uss_bytes)),
+        (Column(title="shared by fork", rank=2), lambda process: size(process.shared_anonymous_bytes)),
+        (Column(title="threads", rank=3), lambda process: str(len(process.threads))),
+        (Column(title="names by", right=False, rank=4), lambda process: process.way),
     )
-    rows = [
-        (
-            f"{process.pid} {process.role}",
-            format_size(process.rss_bytes),
-            size(process.pss_bytes),
-            size(process.uss_bytes),
-            size(process.shared_anonymous_bytes),
-            str(len(process.threads)),
-            process.way,
-        )
-        for process in document.processes
-    ]
-    rows.append(("together", "", size(document.pss_bytes), size(document.uss_bytes), "", "", ""))
+    total = ("together", "", size(document.pss_bytes), size(document.uss_bytes), "", "", "")
     lines = (
         "PSS counts a page in equal parts for all who have it, so it adds up; RSS counts it for everyone. "
         "USS is what would come back if a process ended alone.",
     )
-    return Section(
-        title="Processes", lines=lines, tables=(Table(title="", columns=columns, rows=tuple(rows), footers=1),)
-    )
+    return Section(title="Processes", lines=lines, tables=(make_table(cells, document.processes, total=total),))
 
 
 def _threads(process: ProcessPart) -> Section | None:
@@ -266,23 +253,16 @@ def _threads(process: ProcessPart) -> Section | None:
 
 
 def _gpus(processes: Iterable[ProcessPart]) -> Section | None:
-    rows = tuple(
-        (
-            str(process.pid),
-            share.gpu,
-            size(share.used_bytes),
-            size(share.allocated_bytes),
-            size(share.reserved_bytes),
-            size(share.other_bytes),
-        )
-        for process in processes
-        for share in process.gpus
+    shares = [(process.pid, share) for process in processes for share in process.gpus]
+    cells: tuple[Cell[tuple[int, GpuSharePart]], ...] = (
+        (Column(title="process", right=False), lambda row: str(row[0])),
+        (Column(title="GPU", right=False), lambda row: row[1].gpu),
+        (Column(title="used (driver)"), lambda row: size(row[1].used_bytes)),
+        (Column(title="allocated (torch)"), lambda row: size(row[1].allocated_bytes)),
+        (Column(title="reserved (torch)"), lambda row: size(row[1].reserved_bytes)),
+        (Column(title="context and other"), lambda row: size(row[1].other_bytes)),
     )
-    if not rows:
-        return None
-    titles = ("process", "GPU", "used (driver)", "allocated (torch)", "reserved (torch)", "context and other")
-    columns = tuple(Column(title=title, right=index > 1) for index, title in enumerate(titles))
-    return Section(title="GPU memory", tables=(Table(title="", columns=columns, rows=rows),))
+    return Section(title="GPU memory", tables=(make_table(cells, shares),)) if shares else None
 
 
 def _findings(document: ExplanationDocument) -> Section | None:

@@ -28,6 +28,7 @@ from rlmem.report.html import parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
 from rlmem.report.owners import growth_text, resident_text, rest_of
+from rlmem.report.table import Cell, make_table
 from rlmem.report.text import size
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
@@ -177,14 +178,16 @@ def _trials(document: ClusterDocument) -> Element:
             by_trial.setdefault(process.trial, []).append(process)
     if not by_trial:
         return parts.section("Trials", element("p", {}, "No process belongs to a trial of Tune."), name="trials")
-    rows = tuple(
-        (trial, str(len(processes)), size(sum_known(process.heap_bytes for process in processes)))
-        for trial, processes in sorted(by_trial.items())
+    cells: tuple[Cell[tuple[str, list[ClusterProcessPart]]], ...] = (
+        (Column(title="trial", right=False), lambda row: row[0]),
+        (Column(title="processes"), lambda row: str(len(row[1]))),
+        (
+            Column(title="held (PSS)", strong=True),
+            lambda row: size(sum_known(process.heap_bytes for process in row[1])),
+        ),
     )
-    columns = (Column(title="trial", right=False), Column(title="processes"), Column(title="held (PSS)", strong=True))
-    return parts.section(
-        "Trials", parts.table(Table(title="", columns=columns, rows=rows), label="trials"), name="trials"
-    )
+    table = make_table(cells, sorted(by_trial.items()))
+    return parts.section("Trials", parts.table(table, label="trials"), name="trials")
 
 
 def _environment(document: ClusterDocument) -> Element:
