@@ -271,7 +271,7 @@ _CALIBRATED = {
 
 def _dated() -> contextlib.AbstractContextManager[Any]:
     """The day that measured constants carry."""
-    return mock.patch("rlmem.cli.calibrate.date", SimpleNamespace(today=NOW.date))
+    return mock.patch("rlmem.app.calibrate.date", SimpleNamespace(today=NOW.date))
 
 
 def _calibrations() -> Iterator[Case]:

@@ -12,11 +12,13 @@ from rlmem.errors import UsageError
 KINDS = {
     "assessment": "rlmem.documents.report:AssessmentDocument",
     "bench": "rlmem.documents.bench:BenchDocument",
+    "calibration": "rlmem.documents.calibration:CalibrationDocument",
     "capacity": "rlmem.documents.capacity:CapacityDocument",
     "cluster": "rlmem.documents.cluster:ClusterDocument",
     "compare": "rlmem.documents.comparison:ComparisonDocument",
     "compare-sweeps": "rlmem.documents.sweep_comparison:SweepComparisonDocument",
     "explain": "rlmem.documents.explanation:ExplanationDocument",
+    "limits": "rlmem.documents.limits:LimitsDocument",
     "lint": "rlmem.documents.lint:LintDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",

@@ -12,11 +12,13 @@ from rlmem.report.view import View
 VIEWS = {
     "assessment": "rlmem.report.assess:assessment_view",
     "bench": "rlmem.report.bench:bench_view",
+    "calibration": "rlmem.report.calibration:calibration_view",
     "capacity": "rlmem.report.capacity:capacity_view",
     "cluster": "rlmem.report.cluster_view:cluster_view",
     "compare": "rlmem.report.compare:compare_view",
     "compare-sweeps": "rlmem.report.compare_sweeps:compare_sweeps_view",
     "explain": "rlmem.report.explain:explain_view",
+    "limits": "rlmem.report.machines:limits_view",
     "lint": "rlmem.report.lint:lint_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",

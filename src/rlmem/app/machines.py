@@ -1,0 +1,29 @@
+"""The catalogue of machines, and what this process may use."""
+
+from __future__ import annotations
+
+from rlmem.documents.limits import GpuPart, LimitPart, LimitsDocument
+from rlmem.documents.parts import part_of
+from rlmem.machines import MACHINES, Machine, find_machine
+from rlmem.measure.gpus import read_gpus
+from rlmem.measure.limits import cpu_count, read_limits, standing
+
+
+def list_machines(name: str | None = None) -> tuple[Machine, ...]:
+    """Return the machines that have a name, or the one of that name.
+
+    Raises:
+        UsageError: no machine has that name.
+    """
+    return (find_machine(name),) if name else MACHINES
+
+
+def limits_here() -> LimitsDocument:
+    """Return every memory limit on this process, its cores and GPUs."""
+    limits = read_limits()
+    best = standing(limits)
+    parts = tuple(
+        part_of(LimitPart, limit, limit_bytes=limit.nbytes, left_bytes=limit.left_bytes(), decides=limit is best)
+        for limit in limits
+    )
+    return LimitsDocument(cores=cpu_count(), limits=parts, gpus=tuple(part_of(GpuPart, gpu) for gpu in read_gpus()))
