@@ -1,77 +1,21 @@
-"""What ``python -m rlmem.swarm train`` says: the plan before, the progress during, the result after, and all of it as JSON."""
+"""What ``python -m rlmem.swarm train`` says: the plan before, the progress during, the result after."""
 
 from __future__ import annotations
 
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from rlmem.documents.contract import to_plain
-from rlmem.documents.parts import PeakPart, peak_part
-from rlmem.plan import sentence
+from rlmem.documents.swarm import SwarmPlanPart, SwarmSettingsPart, TrainDocument, TrainedPeakPart
 from rlmem.report.plan import peak_lines
 from rlmem.report.progress import Iterations
 from rlmem.report.view import Section, View
-from rlmem.swarm.chunking import Fitted
-from rlmem.swarm.curve import finite, sparkline
+from rlmem.swarm.curve import sparkline
 from rlmem.units import format_size
 
-SCHEMA = "rlmem.swarm-train/1"
 #: An iteration that takes longer says what it is at: at once in a terminal, now and then elsewhere.
 QUIET_SECONDS, LINE_SECONDS = 2.0, 15.0
-
-
-def plan_part(fitted: Fitted) -> dict[str, Any]:
-    """The plan of a training as plain data."""
-    budget, peak = fitted.plan.budget, fitted.peak
-    return {
-        "device": fitted.device,
-        "agents": fitted.settings.agents,
-        "stored_bytes": fitted.stored_bytes,
-        "stored_per_agent_bytes": fitted.stored_bytes / fitted.settings.agents,
-        "chunk": None if fitted.settings.ladder.whole_batch else fitted.settings.chunk,
-        "chunk_why": fitted.why,
-        "tensor_bytes": fitted.tensor_bytes,
-        "limit_source": budget.vram_source if fitted.device == "vram" else budget.ram_source,
-        "verdict": fitted.plan.verdict,
-        "text": sentence(peak),
-        "peaks": to_plain([peak_part(top) for top in fitted.plan.tops]),
-    }
-
-
-def train_document(
-    fitted: Fitted,
-    rows: Sequence[Mapping[str, Any]],
-    *,
-    first: int,
-    status: str,
-    error: str | None,
-    peak: tuple[int | None, str],
-    files: Mapping[str, str | None],
-) -> dict[str, Any]:
-    """A training as plain data; ``first`` is the number of iterations that were done before."""
-    own = [row for row in rows if row["iteration"] > first]
-    seconds = sum(row["seconds"] for row in own)
-    steps = fitted.settings.agents * fitted.settings.steps * len(own)
-    nbytes, how = peak
-    document = {
-        "schema": SCHEMA,
-        "status": status,
-        "error": error,
-        "settings": asdict(fitted.settings),
-        "plan": plan_part(fitted),
-        "resumed_at": first,
-        "iterations": [dict(row) for row in rows],
-        "seconds": seconds,
-        "agent_steps_per_s": steps / seconds if seconds else None,
-        "peak": {"nbytes": nbytes, "how": how, "planned_bytes": fitted.tensor_bytes},
-        "stored_bytes": own[-1]["stored_bytes"] if own else None,
-        **files,
-    }
-    plain: dict[str, Any] = finite(document)
-    return plain
 
 
 def row_text(row: Mapping[str, Any]) -> str:
@@ -135,50 +79,55 @@ class Silent:
         print(f"warning: {text}", file=sys.stderr)
 
 
-def plan_view(document: Mapping[str, Any]) -> View:
-    """What is said before the first iteration; ``document`` has settings and plan."""
-    settings, plan = document["settings"], document["plan"]
+def plan_view(settings: SwarmSettingsPart, plan: SwarmPlanPart) -> View:
+    """Return what is said before the first iteration."""
     rows = [
-        ("stored per agent", f"{plan['stored_per_agent_bytes']:,.0f} B"),
-        ("stored in all", format_size(plan["stored_bytes"])),
+        ("stored per agent", f"{plan.stored_per_agent_bytes:,.0f} B"),
+        ("stored in all", format_size(plan.stored_bytes)),
     ]
-    if plan["chunk"] is None:
-        rows.append(("chunk", f"none: {plan['chunk_why']}"))
+    if plan.chunk is None:
+        rows.append(("chunk", f"none: {plan.chunk_why}"))
     else:
-        samples = min(plan["chunk"], settings["agents"]) * settings["steps"]
-        rows.append(("chunk", f"{plan['chunk']:,} agents, {samples:,} samples at once ({plan['chunk_why']})"))
-    if plan["limit_source"]:
-        rows.append(("cap", plan["limit_source"]))
+        samples = min(plan.chunk, settings.agents) * settings.steps
+        rows.append(("chunk", f"{plan.chunk:,} agents, {samples:,} samples at once ({plan.chunk_why})"))
+    if plan.limit_source:
+        rows.append(("cap", plan.limit_source))
     title = (
-        f"{settings['agents']:,} agents × {settings['steps']:,} steps × {settings['iterations']:,} iterations, "
-        f"rung {settings['rung']}, on {settings['device']}"
+        f"{settings.agents:,} agents × {settings.steps:,} steps × {settings.iterations:,} iterations, "
+        f"rung {settings.rung}, on {settings.device}"
     )
     return View(
         title=title,
-        verdict=peak_lines(PeakPart(**peak) for peak in plan["peaks"]),
+        verdict=peak_lines(plan.peaks),
         sections=(Section(title="Plan", lines=_aligned(rows)),),
     )
 
 
-def train_view(document: Mapping[str, Any], *, plain: bool = False) -> View:
-    """What is said at the end."""
-    rows = document["iterations"]
-    rewards = [row["reward"] for row in rows]
+def train_view(document: TrainDocument, *, plain: bool = False) -> View:
+    """Return what is said at the end; ``plain`` draws rewards in ASCII."""
+    rewards = [row.reward for row in document.iterations if row.reward is not None]
     lines = [("iterations", _iterations(document))]
     if rewards:
         lines.append(("reward", f"{rewards[0]:.4f} → {rewards[-1]:.4f}  {sparkline(rewards, plain=plain)}"))
-    if document["agent_steps_per_s"]:
-        lines.append(("speed", f"{document['agent_steps_per_s']:,.0f} agent-steps/s, {document['seconds']:,.1f} s"))
-    if document["stored_bytes"] is not None:
-        per = document["stored_bytes"] / document["settings"]["agents"]
-        planned = document["plan"]["stored_per_agent_bytes"]
+    if document.agent_steps_per_s and document.seconds is not None:
+        lines.append(("speed", f"{document.agent_steps_per_s:,.0f} agent-steps/s, {document.seconds:,.1f} s"))
+    if document.stored_bytes is not None and document.plan is not None:
+        per, planned = document.stored_bytes / document.settings.agents, document.plan.stored_per_agent_bytes
         lines.append(("stored per agent", f"{per:,.0f} B, planned {planned:,.0f} B"))
-    lines.append(("peak", _peak(document)))
-    lines += [(name, str(document[name])) for name in ("checkpoint", "curve", "log") if document.get(name)]
-    tone = "good" if document["status"] == "done" else "warn" if document["status"] == "interrupted" else "bad"
+    if document.peak is not None:
+        lines.append(("peak", _peak(document.peak)))
+    files = {"checkpoint": document.checkpoint, "curve": document.curve, "log": document.log}
+    lines += [(name, file) for name, file in files.items() if file]
+    tone = (
+        "good"
+        if document.status in ("done", "nothing-to-do")
+        else "warn"
+        if document.status == "interrupted"
+        else "bad"
+    )
     return View(
         title="mean reward of an agent's step, first and last iteration",
-        verdict=((f"{document['status'].replace('-', ' ')}", tone),),
+        verdict=((document.status.replace("-", " "), tone),),
         sections=(Section(title="Result", lines=_aligned(lines)),),
     )
 
@@ -188,15 +137,14 @@ def _aligned(rows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
     return tuple(f"{name:<{width}}  {text}" for name, text in rows)
 
 
-def _iterations(document: Mapping[str, Any]) -> str:
-    done, of = len(document["iterations"]), document["settings"]["iterations"]
-    before = f", {document['resumed_at']:,} of them before" if document["resumed_at"] else ""
+def _iterations(document: TrainDocument) -> str:
+    done, of = len(document.iterations), document.settings.iterations
+    before = f", {document.resumed_at:,} of them before" if document.resumed_at else ""
     return f"{done:,} of {of:,}{before}"
 
 
-def _peak(document: Mapping[str, Any]) -> str:
-    peak = document["peak"]
-    if peak["nbytes"] is None:
-        return f"{peak['how']}; planned {format_size(peak['planned_bytes'])}"
-    off = peak["nbytes"] / peak["planned_bytes"] - 1
-    return f"{format_size(peak['nbytes'])} measured ({peak['how']}), {format_size(peak['planned_bytes'])} planned ({off:+.1%})"
+def _peak(peak: TrainedPeakPart) -> str:
+    if peak.nbytes is None:
+        return f"{peak.how}; planned {format_size(peak.planned_bytes)}"
+    off = peak.nbytes / peak.planned_bytes - 1
+    return f"{format_size(peak.nbytes)} measured ({peak.how}), {format_size(peak.planned_bytes)} planned ({off:+.1%})"

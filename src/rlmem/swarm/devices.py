@@ -35,6 +35,12 @@ def need_torch() -> ModuleType:
     return module
 
 
+def torch_facts() -> tuple[int, str]:
+    """Return how many threads torch computes with, and its version."""
+    torch = need_torch()
+    return torch.get_num_threads(), str(torch.__version__)
+
+
 def find_device(name: str) -> Any:
     """The device as torch names it, or an error that says which there are."""
     torch = need_torch()

@@ -19,6 +19,7 @@ from rlmem.swarm.curve import json_line
 from rlmem.swarm.settings import Settings
 
 if TYPE_CHECKING:
+    from rlmem.documents.swarm import TrainStatus
     from rlmem.swarm.run import Iteration, SwarmRun
 
 #: Ctrl-C, a scheduler that wants the machine back, a terminal that was closed.
@@ -42,9 +43,9 @@ class Telling(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
-    """How a run ended: ``done``, ``interrupted``, ``not-finite`` or ``out-of-memory``, and what there is to say."""
+    """How a run ended, and what there is to say."""
 
-    status: str
+    status: TrainStatus
     text: str = ""
     exit_code: int = 0
     #: Whether the last whole iteration is on disk.

@@ -596,13 +596,13 @@ def fitted() -> chunking.Fitted:
 
 
 def test_the_plan_says_what_an_agent_costs_the_peak_and_the_verdict() -> None:
-    from dataclasses import asdict
-
+    from rlmem.app.swarm import plan_part, settings_part
     from rlmem.report.render import render_view
-    from rlmem.report.swarm import plan_part, plan_view
+    from rlmem.report.swarm import plan_view
 
     chosen = fitted()
-    text = render_view({"settings": asdict(chosen.settings), "plan": plan_part(chosen)}, plan_view, "text", None)
+    settings = settings_part(chosen.settings)
+    text = render_view(plan_part(chosen), lambda plan: plan_view(settings, plan), "text", None)
     assert text.startswith("RAM peaks at ")
     assert "fits" in text.splitlines()[0]
     assert "20,000 agents × 100 steps" in text
@@ -611,8 +611,10 @@ def test_the_plan_says_what_an_agent_costs_the_peak_and_the_verdict() -> None:
 
 
 def test_the_result_compares_the_peak_with_the_plan_and_draws_the_rewards() -> None:
+    from rlmem.app.swarm import train_document
+    from rlmem.documents.contract import to_json
     from rlmem.report.render import render_view
-    from rlmem.report.swarm import train_document, train_view
+    from rlmem.report.swarm import train_view
 
     done = [training.row_of(Iterated(number=n, reward=n / 10), Settings(), 2.0) for n in (1, 2, 3)]  # type: ignore[arg-type]
     document = train_document(
@@ -622,10 +624,10 @@ def test_the_result_compares_the_peak_with_the_plan_and_draws_the_rewards() -> N
         status="done",
         error=None,
         peak=(GIB, "VmHWM"),
-        files={"checkpoint": "a.pt", "curve": None, "log": None},
+        checkpoint="a.pt",
     )
-    json.dumps(document, allow_nan=False)
-    assert document["agent_steps_per_s"] == 1_000_000
+    assert json.loads(to_json(document))["peak"]["nbytes"] == GIB
+    assert document.agent_steps_per_s == 1_000_000
     text = render_view(document, train_view, "text", None)
     assert "3 of 50, 1 of them before" in text
     assert "0.1000 → 0.3000  ▁▅█" in text
