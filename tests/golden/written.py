@@ -16,9 +16,6 @@ NOT_SHOWN_YET = (
     "max-buffer.json",
     "moment.json",
     "runs.json",
-    "stacks.json",
-    "swarm-ladder.json",
-    "swarm-train.json",
 )
 
 

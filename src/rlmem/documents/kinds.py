@@ -22,6 +22,9 @@ KINDS = {
     "lint": "rlmem.documents.lint:LintDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",
+    "stacks": "rlmem.documents.stacks:StacksDocument",
+    "swarm-ladder": "rlmem.documents.ladder:LadderDocument",
+    "swarm-train": "rlmem.documents.swarm:TrainDocument",
     "sweep": "rlmem.documents.sweep:SweepDocument",
 }
 

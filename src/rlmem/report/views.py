@@ -22,6 +22,9 @@ VIEWS = {
     "lint": "rlmem.report.lint:lint_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",
+    "stacks": "rlmem.report.stacks:stacks_view",
+    "swarm-ladder": "rlmem.report.ladder:ladder_view",
+    "swarm-train": "rlmem.report.swarm:train_view",
     "sweep": "rlmem.report.sweep_view:sweep_view",
 }
 
