@@ -6,16 +6,29 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 from rlmem.app.subjects import with_findings
-from rlmem.cluster.answers import RUNNERS, most_bundles
+from rlmem.cluster.answers import RUNNERS, most_bundles, node_holds
 from rlmem.cluster.asking import room_of, workload_of
 from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import NodeGroup
-from rlmem.cluster.packing import Packing, pack
-from rlmem.cluster.room import Terms
+from rlmem.cluster.packing import Packing, Use, pack
+from rlmem.cluster.room import RESOURCES, SHARES, SPILL_SHARE, Terms
 from rlmem.cluster.sharding import Sharding
 from rlmem.cluster.sharding import shard as shard_over
 from rlmem.cluster.workload import Workload
 from rlmem.core.subject import Subject
+from rlmem.documents.parts import part_of
+from rlmem.documents.placement import (
+    BundlePart,
+    LackPart,
+    MostPart,
+    NodesPart,
+    PlacedPart,
+    PlacementDocument,
+    RoomPart,
+    ShardsPart,
+    TermsPart,
+    UsePart,
+)
 from rlmem.errors import RlmemError, UsageError
 from rlmem.findings import Finding
 from rlmem.plan import DOES_NOT_FIT, Budget, Plan
@@ -23,6 +36,8 @@ from rlmem.units import MIB, format_size
 
 #: The other finding that compares a peak with one limit.
 TIGHT = "MEM002"
+#: Ray gives an object store this share of a node's RAM when nobody says otherwise, 200 GB at most (2.60).
+DEFAULT_STORE_SHARE, DEFAULT_STORE_MOST = 0.3, 200 * 10**9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,3 +172,89 @@ def _with_runners(subject: Subject) -> Callable[[int], Workload] | None:
     except RlmemError:
         return None
     return again
+
+
+def placement_document(placement: Placement) -> PlacementDocument:
+    """Return a placement as a document."""
+    packing, sharding = placement.packing, placement.sharding
+    workload = packing.workload
+    most = placement.most_runners
+    return PlacementDocument(
+        target=PlacedPart(name=workload.name, about=placement.about),
+        terms=TermsPart(margin=packing.terms.margin, kill_share=packing.terms.kill_share, spill_share=SPILL_SHARE),
+        nodes=tuple(_nodes_part(group, packing.terms.usable_bytes(group)) for group in packing.groups),
+        bundles=tuple(_bundle_part(packing, index) for index in range(len(workload.needs))),
+        strategy=workload.strategy,
+        node_bytes=workload.node_bytes,
+        flight_bytes=workload.store_bytes,
+        on_ray=any(frame.stores for frame in packing.frames),
+        trials=packing.trials,
+        at_least=packing.at_least,
+        limit=_limit(packing),
+        uses=tuple(_use_part(use) for use in packing.uses),
+        idle_nodes=packing.idle_nodes,
+        holds=tuple(part_of(RoomPart, row, by=dict(row.by)) for row in node_holds(packing)),
+        most=None if most is None else MostPart(role=RUNNERS, count=most),
+        shards=None
+        if sharding is None
+        else ShardsPart(path=sharding.path, whole=sharding.whole, count=sharding.shards, each=sharding.each),
+        lacks=tuple(part_of(LackPart, lack) for lack in lacks(packing)),
+    )
+
+
+def _nodes_part(group: NodeGroup, usable_bytes: int) -> NodesPart:
+    return part_of(
+        NodesPart,
+        group,
+        usable_bytes=usable_bytes,
+        resources=None if group.resources is None else dict(group.resources),
+        default_store_bytes=min(int(group.ram_bytes * DEFAULT_STORE_SHARE), DEFAULT_STORE_MOST),
+    )
+
+
+def _bundle_part(packing: Packing, index: int) -> BundlePart:
+    need, asks = packing.workload.needs[index], [frame.asks[index] for frame in packing.frames]
+    return BundlePart(
+        role=need.role,
+        count=need.count,
+        expected_bytes=need.expected_bytes,
+        high_bytes=need.ram_bytes,
+        vram_bytes=need.vram_bytes,
+        cache_bytes=need.cache_bytes if need.vram_bytes else 0,
+        memory_bytes=tuple(ask.memory_bytes for ask in asks),
+        cpus=need.cpus,
+        gpus=tuple(None if ask.share > SHARES else ask.share / SHARES for ask in asks),
+        whole_gpu=need.whole_gpu,
+        asked_gpu=need.asked_gpu,
+        resources=dict(need.resources),
+    )
+
+
+def _use_part(use: Use) -> UsePart:
+    return part_of(
+        UsePart,
+        use,
+        bundles=dict(use.bundles),
+        trials=use.homes,
+        object_store_bytes=use.store_bytes,
+        gpus=tuple(use.gpus),
+    )
+
+
+def _limit(packing: Packing) -> str | None:
+    """What stops one more trial: the resource of which the nodes in use have the least left for their kind of bundle."""
+    if not packing.uses or not packing.trials:
+        return None
+    rows = [row for row in node_holds(packing) if row.limit]
+    if len(packing.workload.needs) == 1 and packing.workload.needs[0].count == 1:
+        row = max(rows, key=lambda row: row.count, default=None)
+        return row.limit if row else None
+    shares = dict.fromkeys(RESOURCES, 0.0)
+    nodes = sum(use.nodes for use in packing.uses)
+    for use in packing.uses:
+        group = packing.groups[use.group]
+        shares["ram"] += use.nodes * use.ram_bytes / use.usable_bytes / nodes
+        shares["cpus"] += use.nodes * use.cpus / group.cpus / nodes if group.cpus else 0.0
+        shares["vram"] += use.nodes * sum(use.gpus) / len(use.gpus) / nodes if use.gpus else 0.0
+        shares["memory"] += use.nodes * use.memory_bytes / group.memory_bytes / nodes if group.memory_bytes else 0.0
+    return max(shares, key=lambda resource: shares[resource])

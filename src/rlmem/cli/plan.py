@@ -106,13 +106,12 @@ def command(
     not be taken as far as a plan; 4 when there is a limit and no figure to hold against it (VRAM of a loop of its own); 5
     when it grows for as long as it runs, so that no peak can be said.
     """
-    from rlmem.app.place import has_gpu, plan_on_nodes
+    from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
     from rlmem.app.subjects import open_subject, with_findings
     from rlmem.budget import make_budget
     from rlmem.documents.plan import plan_document
     from rlmem.plan import Budget
     from rlmem.report.first_screen import first_screen
-    from rlmem.report.placement import placement_document
     from rlmem.report.plan import plan_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view

@@ -81,11 +81,10 @@ def command(
 
     Exits 1 when not even one fits.
     """
-    from rlmem.app.place import has_gpu, place
+    from rlmem.app.place import has_gpu, place, placement_document
     from rlmem.app.subjects import open_subject
     from rlmem.plan import Budget
-    from rlmem.report.placement import placement_document
-    from rlmem.report.placement_view import placement_view
+    from rlmem.report.placement import placement_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target

@@ -20,6 +20,7 @@ KINDS = {
     "explain": "rlmem.documents.explanation:ExplanationDocument",
     "limits": "rlmem.documents.limits:LimitsDocument",
     "lint": "rlmem.documents.lint:LintDocument",
+    "placement": "rlmem.documents.placement:PlacementDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "report": "rlmem.documents.report:ReportDocument",
     "stacks": "rlmem.documents.stacks:StacksDocument",

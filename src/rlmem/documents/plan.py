@@ -25,6 +25,7 @@ from rlmem.documents.parts import (
     machine_part,
     peak_part,
 )
+from rlmem.documents.placement import PlacementDocument
 from rlmem.ledger import NOT_COUNTED, Entry, Ledger
 from rlmem.plan import Plan
 from rlmem.quantity import Quantity
@@ -134,7 +135,7 @@ class PlanDocument(Document):
     ] = "closed form"
     notes: Annotated[tuple[str, ...], Meta(description="how the figures came about")] = ()
     placement: Annotated[
-        Mapping[str, Any] | None, Meta(description="with --nodes: where it fits; see 'rlmem schema placement'")
+        PlacementDocument | None, Meta(description="with --nodes: where it fits; see 'rlmem schema placement'")
     ] = None
 
     def __post_init__(self) -> None:

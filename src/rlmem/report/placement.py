@@ -1,279 +1,346 @@
-"""Where a run fits on nodes, as a document: bundles, nodes, how many at once, what stops more, and what would help."""
+"""A placement in sentences and tables."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
-from rlmem.app.place import Placement
-from rlmem.cluster.answers import RUNNERS, node_holds
-from rlmem.cluster.lacking import lacks
-from rlmem.cluster.nodes import NodeGroup
-from rlmem.cluster.packing import Packing, Use
-from rlmem.cluster.room import CUSTOM, RESOURCES, SHARES, SPILL_SHARE
-from rlmem.cluster.workload import STRATEGIES
-from rlmem.errors import UsageError
-from rlmem.report.contract import described, problems
+from rlmem.cluster.lacking import WHOLE
+from rlmem.cluster.room import CUSTOM
+from rlmem.documents.placement import BundlePart, LackPart, PlacementDocument
+from rlmem.machines import find_machine
+from rlmem.report.view import Column, Item, Section, Table, View
+from rlmem.units import format_count, format_size
 
-PLACEMENT_SCHEMA = "rlmem.placement/1"
-#: Ray gives an object store this share of a node's RAM when nobody says otherwise, 200 GB at most (2.60).
-DEFAULT_STORE_SHARE, DEFAULT_STORE_MOST = 0.3, 200 * 10**9
-
-
-def placement_document(placement: Placement) -> dict[str, Any]:
-    """A placement as plain data; sizes are integers in bytes."""
-    packing, sharding = placement.packing, placement.sharding
-    workload, frames = packing.workload, packing.frames
-    return {
-        "schema": PLACEMENT_SCHEMA,
-        "target": {"name": workload.name, "about": placement.about},
-        "terms": {
-            "margin": packing.terms.margin,
-            "kill_share": packing.terms.kill_share,
-            "spill_share": SPILL_SHARE,
-        },
-        "nodes": [_group(group, packing.terms.usable_bytes(group)) for group in packing.groups],
-        "bundles": [
-            {
-                "role": need.role,
-                "count": need.count,
-                "expected_bytes": need.expected_bytes,
-                "high_bytes": need.ram_bytes,
-                "vram_bytes": need.vram_bytes,
-                "cache_bytes": need.cache_bytes if need.vram_bytes else 0,
-                "memory_bytes": [frame.asks[index].memory_bytes for frame in frames],
-                "cpus": need.cpus,
-                "gpus": [_share(frame.asks[index].share) for frame in frames],
-                "whole_gpu": need.whole_gpu,
-                "asked_gpu": need.asked_gpu,
-                "resources": dict(need.resources),
-            }
-            for index, need in enumerate(workload.needs)
-        ],
-        "strategy": workload.strategy,
-        "node_bytes": workload.node_bytes,
-        "flight_bytes": workload.store_bytes,
-        "on_ray": any(frame.stores for frame in frames),
-        "trials": packing.trials,
-        "at_least": packing.at_least,
-        "limit": _limit(packing),
-        "uses": [_use(use) for use in packing.uses],
-        "idle_nodes": packing.idle_nodes,
-        "holds": [
-            {"group": row.group, "role": row.role, "count": row.count, "limit": row.limit, "by": dict(row.by)}
-            for row in node_holds(packing)
-        ],
-        "most": None if placement.most_runners is None else {"role": RUNNERS, "count": placement.most_runners},
-        "shards": None
-        if sharding is None
-        else {"path": sharding.path, "whole": sharding.whole, "count": sharding.shards, "each": sharding.each},
-        "lacks": [
-            {
-                "role": lack.role,
-                "count": lack.count,
-                "never": lack.never,
-                "group": lack.group,
-                "resource": lack.resource,
-                "needs": lack.needs,
-                "has": lack.has,
-                "machine": lack.machine,
-                "nodes": lack.nodes,
-            }
-            for lack in lacks(packing)
-        ],
-    }
-
-
-def _group(group: NodeGroup, usable: int) -> dict[str, Any]:
-    return {
-        "name": group.name,
-        "count": group.count,
-        "ram_bytes": group.ram_bytes,
-        "usable_bytes": usable,
-        "cpus": group.cpus,
-        "gpus": group.gpus,
-        "gpu": group.gpu,
-        "vram_bytes": group.vram_bytes,
-        "unified": group.unified,
-        "memory_bytes": group.memory_bytes,
-        "store_bytes": group.store_bytes,
-        "resources": None if group.resources is None else dict(group.resources),
-        "default_store_bytes": min(int(group.ram_bytes * DEFAULT_STORE_SHARE), DEFAULT_STORE_MOST),
-    }
-
-
-def _share(share: int) -> float | None:
-    """Of one GPU; ``None`` when no GPU of the group is large enough."""
-    return None if share > SHARES else share / SHARES
-
-
-def _use(use: Use) -> dict[str, Any]:
-    return {
-        "group": use.group,
-        "nodes": use.nodes,
-        "bundles": dict(use.bundles),
-        "trials": use.homes,
-        "memory_bytes": use.memory_bytes,
-        "node_bytes": use.node_bytes,
-        "object_store_bytes": use.store_bytes,
-        "ram_bytes": use.ram_bytes,
-        "usable_bytes": use.usable_bytes,
-        "admit_bytes": use.admit_bytes,
-        "cpus": use.cpus,
-        "gpus": list(use.gpus),
-    }
-
-
-def _limit(packing: Packing) -> str | None:
-    """What stops one more trial: the resource of which the nodes in use have the least left for their kind of bundle."""
-    if not packing.uses or not packing.trials:
-        return None
-    rows = [row for row in node_holds(packing) if row.limit]
-    if len(packing.workload.needs) == 1 and packing.workload.needs[0].count == 1:
-        row = max(rows, key=lambda row: row.count, default=None)
-        return row.limit if row else None
-    shares = dict.fromkeys(RESOURCES, 0.0)
-    nodes = sum(use.nodes for use in packing.uses)
-    for use in packing.uses:
-        group = packing.groups[use.group]
-        shares["ram"] += use.nodes * use.ram_bytes / use.usable_bytes / nodes
-        shares["cpus"] += use.nodes * use.cpus / group.cpus / nodes if group.cpus else 0.0
-        shares["vram"] += use.nodes * sum(use.gpus) / len(use.gpus) / nodes if use.gpus else 0.0
-        shares["memory"] += use.nodes * use.memory_bytes / group.memory_bytes / nodes if group.memory_bytes else 0.0
-    return max(shares, key=lambda resource: shares[resource])
-
-
-def read_placement_document(data: Any, where: str) -> dict[str, Any]:
-    """A saved document, checked."""
-    if not isinstance(data, Mapping) or data.get("schema") != PLACEMENT_SCHEMA:
-        raise UsageError(f"{where}: not a placement written by rlmem ({PLACEMENT_SCHEMA})")
-    problem = next(problems(data, PLACEMENT_JSON_SCHEMA, ""), None)
-    if problem:
-        raise UsageError(f"{where}: not a complete placement: {problem}")
-    return dict(data)
-
-
-_BYTES = {"type": "integer", "minimum": 0}
-_MAYBE_BYTES = {"type": ["integer", "null"], "minimum": 0}
-_COUNT = {"type": "integer", "minimum": 0}
-_NUMBER = {"type": "number", "minimum": 0}
-_TEXT = {"type": "string"}
-_MAYBE_TEXT = {"type": ["string", "null"]}
-_FLAG = {"type": "boolean"}
-_RESOURCE = {
-    "type": ["string", "null"],
-    "description": f"{', '.join(RESOURCES)}; memory is what Ray admits; '{CUSTOM}NAME' is a custom one",
+_NAMES = {"ram": "RAM", "vram": "GPU memory", "store": "the object store", "memory": "Ray's memory", "cpus": "cores"}
+#: What Ray does with a strategy, where it is not PACK.
+_STRATEGIES = {
+    "SPREAD": "SPREAD is a wish of Ray's: bundles may share nodes, so that as many fit as with PACK; where they go is Ray's to say.",
+    "STRICT_PACK": "STRICT_PACK: all bundles of a trial are on one node.",
+    "STRICT_SPREAD": "STRICT_SPREAD: every bundle of a trial is on another node.",
 }
-_COUNTS = {"type": "object", "additionalProperties": _COUNT}
-PLACEMENT_JSON_SCHEMA: dict[str, Any] = {
-    "$schema": "https://json-schema.org/draft/2020-12/schema",
-    "$id": PLACEMENT_SCHEMA,
-    "title": "rlmem placement",
-    "description": "Where a run fits on nodes and how many of it at once. Sizes are integers in bytes.",
-    **described(
-        {
-            "schema": {"const": PLACEMENT_SCHEMA},
-            "target": described({"name": _TEXT, "about": _MAYBE_TEXT}),
-            "terms": described({"margin": _NUMBER, "kill_share": _NUMBER, "spill_share": _NUMBER}),
-            "nodes": {
-                "type": "array",
-                "description": "groups of equal nodes; 'group' elsewhere is a position in this list",
-                "items": described(
-                    {
-                        "name": _TEXT,
-                        "count": _COUNT,
-                        "ram_bytes": _BYTES,
-                        "usable_bytes": _BYTES,
-                        "cpus": {"type": ["number", "null"]},
-                        "gpus": _COUNT,
-                        "gpu": _MAYBE_TEXT,
-                        "vram_bytes": _MAYBE_BYTES,
-                        "unified": _FLAG,
-                        "memory_bytes": _MAYBE_BYTES,
-                        "store_bytes": _MAYBE_BYTES,
-                        "resources": {"type": ["object", "null"], "description": "custom ones of Ray's, where known"},
-                        "default_store_bytes": _BYTES,
-                    },
-                    optional=("resources",),
-                ),
-            },
-            "bundles": {
-                "type": "array",
-                "description": "the first one drives; memory_bytes and gpus are what to ask for on each group of nodes, asked_gpu what is configured",
-                "items": described(
-                    {
-                        "role": _TEXT,
-                        "count": _COUNT,
-                        "expected_bytes": _MAYBE_BYTES,
-                        "high_bytes": _BYTES,
-                        "vram_bytes": _BYTES,
-                        "cache_bytes": _BYTES,
-                        "memory_bytes": {"type": "array", "items": _BYTES},
-                        "cpus": _NUMBER,
-                        "gpus": {"type": "array", "items": {"type": ["number", "null"]}},
-                        "whole_gpu": _FLAG,
-                        "asked_gpu": _NUMBER,
-                        "resources": {"type": "object", "additionalProperties": _NUMBER},
-                    },
-                    optional=("resources",),
-                ),
-            },
-            "strategy": {"enum": list(STRATEGIES)},
-            "node_bytes": _BYTES,
-            "flight_bytes": _BYTES,
-            "on_ray": _FLAG,
-            "trials": _COUNT,
-            "at_least": _FLAG,
-            "limit": _RESOURCE,
-            "uses": {
-                "type": "array",
-                "description": "nodes that hold the same; admit_bytes and object_store_bytes are what to start Ray with there",
-                "items": described(
-                    {
-                        "group": _COUNT,
-                        "nodes": _COUNT,
-                        "bundles": _COUNTS,
-                        "trials": _COUNT,
-                        "memory_bytes": _BYTES,
-                        "node_bytes": _BYTES,
-                        "object_store_bytes": _MAYBE_BYTES,
-                        "ram_bytes": _BYTES,
-                        "usable_bytes": _BYTES,
-                        "admit_bytes": _BYTES,
-                        "cpus": _NUMBER,
-                        "gpus": {"type": "array", "items": _NUMBER},
-                    }
-                ),
-            },
-            "idle_nodes": _COUNT,
-            "holds": {
-                "type": "array",
-                "description": "bundles of a role that an empty node holds, and by each resource alone",
-                "items": described(
-                    {"group": _COUNT, "role": _TEXT, "count": _COUNT, "limit": _RESOURCE, "by": _COUNTS}
-                ),
-            },
-            "most": {"type": ["object", "null"], "properties": {"role": _TEXT, "count": _COUNT}},
-            "shards": {
-                "type": ["object", "null"],
-                "properties": {"path": _TEXT, "whole": _COUNT, "count": _COUNT, "each": _COUNT},
-            },
-            "lacks": {
-                "type": "array",
-                "items": described(
-                    {
-                        "role": _TEXT,
-                        "count": _COUNT,
-                        "never": _FLAG,
-                        "group": _COUNT,
-                        "resource": _TEXT,
-                        "needs": _NUMBER,
-                        "has": _NUMBER,
-                        "machine": _MAYBE_TEXT,
-                        "nodes": {"type": ["integer", "null"]},
-                    }
-                ),
-            },
-        }
-    ),
-}
+#: Rows of a table that nobody reads further than.
+_ROWS = 12
+
+
+def placement_view(document: PlacementDocument) -> View:
+    """What ``rlmem workers`` shows."""
+    target = document.target
+    title = f"{target.name}: {target.about}" if target.about else str(target.name)
+    return View(
+        title=title,
+        verdict=placement_verdict(document),
+        sections=placement_sections(document),
+        notes=placement_notes(document),
+    )
+
+
+def placement_verdict(document: PlacementDocument) -> tuple[tuple[str, str], ...]:
+    """How many fit and what stops more, or that nothing does."""
+    nodes = sum(group.count for group in document.nodes)
+    where = "on this node" if nodes == 1 else f"on {format_count(nodes)} nodes"
+    if not document.trials:
+        return ((f"does not fit {where}: {_missing(document, document.lacks[0])}", "bad"),)
+    if document.shards:
+        shards = document.shards
+        text = (
+            f"{format_count(shards.whole)} {shards.path} fit {where} over {_count(shards.count, 'learner')} of "
+            f"{format_count(shards.each)}"
+        )
+        return ((text, "good"),)
+    least = "at least " if document.at_least else ""
+    stops = (
+        f"; {_name(document.limit)} stop{'' if document.limit == 'cpus' else 's'} one more" if document.limit else ""
+    )
+    lines = [
+        (
+            f"{least}{_count(document.trials, 'trial')} fit{'s' * (document.trials == 1)} at once {where}{stops}",
+            "good",
+        )
+    ]
+    if document.most and document.most.count:
+        lines.append(
+            (
+                f"one trial alone could have {_count(document.most.count, document.most.role)} at most",
+                "plain",
+            )
+        )
+    lines += [(f"that is with {change}", "warn") for change in _gpu_changes(document)]
+    return tuple(lines)
+
+
+def _gpu_changes(document: PlacementDocument) -> list[str]:
+    """Where a configuration asks for more of a GPU than its bytes need, what to write there."""
+    return [
+        f"num_gpus_per_{'env_runner' if bundle.role.endswith('env-runner') else 'learner'}={_number(share)} in the configuration, which "
+        f"asks for {_number(bundle.asked_gpu)}"
+        for bundle in document.bundles
+        if (share := max((share for share in bundle.gpus if share), default=0.0))
+        and bundle.vram_bytes
+        and bundle.asked_gpu not in (0, share)
+    ]
+
+
+def placement_sections(document: PlacementDocument) -> tuple[Section, ...]:
+    """Bundles, nodes, what an empty node holds, what to tell Ray, what is missing."""
+    sections = [Section(title="What is placed", tables=(_bundles(document),))]
+    if document.lacks:
+        items = tuple(_lack(document, lack) for lack in document.lacks)
+        sections.append(Section(title="What does not fit", items=items))
+    if document.uses:
+        sections.append(Section(title="Where it goes", tables=(_uses(document),)))
+    sections.append(Section(title="How many an empty node holds", tables=(_holds(document),)))
+    if document.on_ray and document.trials:
+        sections.append(Section(title="For Ray", lines=_for_ray(document)))
+    return tuple(sections)
+
+
+def placement_notes(document: PlacementDocument) -> tuple[str, ...]:
+    """On which terms."""
+    terms = document.terms
+    notes = [
+        f"Upper bounds with a margin of {terms.margin:.0%} on top; at most {terms.kill_share:.0%} of a node's RAM in use, where Ray's "
+        "memory monitor begins to end workers."
+        if document.on_ray
+        else f"Upper bounds with a margin of {terms.margin:.0%} on top; at most {terms.kill_share:.0%} of a node's RAM in use."
+    ]
+    if document.on_ray:
+        notes.append(
+            f"A node that holds anything pays {format_size(document.node_bytes)} and the margin once for Ray's own processes and shared pages. "
+            "Ray's 'memory' decides what is admitted; it limits nobody."
+        )
+    if any(group.cpus is None for group in document.nodes):
+        notes.append("Cores are not limited where nobody said how many there are: (64GB,16cpu).")
+    if document.strategy in _STRATEGIES:
+        notes.append(_STRATEGIES[document.strategy])
+    unknown = [group.name for group in document.nodes if group.resources is None]
+    customs = dict.fromkeys(name for bundle in document.bundles for name in bundle.resources)
+    if customs and unknown:
+        notes.append(
+            f"What nodes have of {', '.join(customs)} nobody said, so it limits nothing here: start them with ray start --resources, or the "
+            "bundles wait for ever."
+        )
+    if any(bundle.whole_gpu for bundle in document.bundles):
+        notes.append("Learners that exchange gradients have a GPU each: NCCL refuses two on one.")
+    if document.on_ray and any(len(set(bundle.gpus)) > 1 for bundle in document.bundles):
+        notes.append(
+            "Ray counts shares of GPUs, not their bytes: with GPUs of several sizes ask for the largest share, and keep bundles off a GPU "
+            "that is too small with accelerator_type."
+        )
+    notes.append("GiB is 2³⁰ bytes, GB is 10⁹.")
+    return tuple(notes)
+
+
+def _bundles(document: PlacementDocument) -> Table:
+    shared = any(any(share != 0 for share in bundle.gpus) for bundle in document.bundles)
+    rows = []
+    for bundle in document.bundles:
+        cells = [
+            bundle.role,
+            format_count(bundle.count),
+            "" if bundle.expected_bytes is None else format_size(bundle.expected_bytes),
+            format_size(bundle.high_bytes),
+            _spread([format_size(size) for size in bundle.memory_bytes]),
+            _number(bundle.cpus),
+        ]
+        if shared:
+            cells += [
+                format_size(bundle.vram_bytes) if bundle.vram_bytes else "",
+                _spread(["none fits" if share is None else _number(share) for share in bundle.gpus]),
+            ]
+        rows.append(tuple(cells))
+    titles = ["bundle", "count", "expected", "upper bound", "memory to ask for", "cores"]
+    titles += ["GPU memory", "share of a GPU"] if shared else []
+    ranks = {"expected": 1, "cores": 2}
+    columns = tuple(
+        Column(title=title, right=index > 0, rank=ranks.get(title, 0)) for index, title in enumerate(titles)
+    )
+    flight = document.flight_bytes
+    notes = [f"in flight in object stores: {format_size(flight)} at most"] if flight else []
+    cached = [bundle for bundle in document.bundles if bundle.cache_bytes and not bundle.whole_gpu]
+    notes += [
+        f"beside others on a GPU, a share of one has {format_size(bundle.cache_bytes)} more for {bundle.role}: what torch's allocator keeps"
+        for bundle in cached
+    ]
+    note = "\n".join(notes)
+    return Table(title="", columns=columns, rows=tuple(rows), note=note)
+
+
+def _spread(texts: list[str]) -> str:
+    """One text when all groups agree, else one for each, in their order."""
+    return " / ".join(dict.fromkeys(texts))
+
+
+def _uses(document: PlacementDocument) -> Table:
+    shared = any(use.gpus for use in document.uses)
+    titles = ["nodes", "each", "holds", "RAM in use", "of usable", "cores", *(["GPUs"] if shared else [])]
+    found: dict[tuple[str, ...], int] = {}
+    for use in document.uses:
+        group = document.nodes[use.group]
+        cells = [
+            group.name,
+            " + ".join(_count(count, role) for role, count in use.bundles.items()),
+            format_size(use.ram_bytes),
+            format_size(use.usable_bytes),
+            _number(use.cpus) + (f" of {_number(group.cpus)}" if group.cpus is not None else ""),
+            *([_gpus(use.gpus)] if shared else []),
+        ]
+        found[tuple(cells)] = found.get(tuple(cells), 0) + use.nodes
+    ordered = sorted(found.items(), key=lambda item: -item[1])
+    rows = [(format_count(nodes), *cells) for cells, nodes in ordered[:_ROWS]]
+    left = ["" for _ in titles[3:]]
+    if len(ordered) > _ROWS:
+        others = sum(nodes for _, nodes in ordered[_ROWS:])
+        rows.append((format_count(others), "", f"{len(ordered) - _ROWS} other mixtures", *left))
+    if document.idle_nodes:
+        rows.append((format_count(document.idle_nodes), "", "nothing", *left))
+    ranks = {"of usable": 1, "cores": 2}
+    columns = tuple(
+        Column(title=title, right=index not in (1, 2), rank=ranks.get(title, 0)) for index, title in enumerate(titles)
+    )
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def _gpus(shares: Sequence[float]) -> str:
+    """``3 full, 1 at 0.42``; equal ones together."""
+    counts: dict[float, int] = {}
+    for share in shares:
+        counts[share] = counts.get(share, 0) + 1
+    parts = [f"{count} at {_number(share)}" for share, count in counts.items() if share]
+    return ", ".join(parts) or "–"
+
+
+def _holds(document: PlacementDocument) -> Table:
+    said = dict.fromkeys(name for row in document.holds for name in row.by)
+    known = sorted(said, key=lambda name: ([*_NAMES].index(name) if name in _NAMES else len(_NAMES), name))
+    rows = [
+        (
+            document.nodes[row.group].name,
+            row.role,
+            format_count(row.count),
+            _name(row.limit) if row.limit else "nothing",
+            *(format_count(row.by[name]) if name in row.by else "" for name in known),
+        )
+        for row in document.holds
+    ]
+    columns = (
+        Column(title="node", right=False),
+        Column(title="bundle", right=False),
+        Column(title="holds"),
+        Column(title="stopped by", right=False),
+        *(Column(title=f"by {_name(name)}") for name in known),
+    )
+    return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def _for_ray(document: PlacementDocument) -> tuple[str, ...]:
+    """What to start nodes with, and what to ask for."""
+    lines = []
+    starts: dict[tuple[int, int, int], int] = {}
+    for use in document.uses:
+        group = document.nodes[use.group]
+        if group.store_bytes is None:  # a running node is as it is
+            key = (use.group, use.admit_bytes, use.object_store_bytes or 0)
+            starts[key] = starts.get(key, 0) + use.nodes
+    for (index, admit, store), nodes in sorted(starts.items(), key=lambda item: -item[1])[:3]:
+        group = document.nodes[index]
+        usual = f"by default the store would get {format_size(group.default_store_bytes)}"
+        lines.append(
+            f"{_count(nodes, 'node')} of {group.name}: ray start --memory={admit} --object-store-memory={store}   ({usual})"
+        )
+    shown = [_bundle(bundle) for bundle in document.bundles]
+    lines.append(f'placement group: [{", ".join(shown)}], strategy="{document.strategy}"')
+    lines += [f"with {change}" for change in _gpu_changes(document)]
+    if not document.shards:
+        lines.append(
+            "in Python: rlmem.ray.placement_group_for(target, nodes=…), rlmem.ray.resources_for(target, role=…)"
+        )
+    return tuple(lines)
+
+
+def _bundle(bundle: BundlePart) -> str:
+    shares = [share for share in bundle.gpus if share]
+    parts = [f'"CPU": {_number(bundle.cpus)}']
+    if shares:
+        parts.append(f'"GPU": {_number(max(shares))}')
+    parts.append(f'"memory": {max(bundle.memory_bytes)}')
+    parts += [f'"{name}": {_number(amount)}' for name, amount in bundle.resources.items()]
+    text = "{" + ", ".join(parts) + "}"
+    return text if bundle.count == 1 else f"{bundle.count} × {text}"
+
+
+def _lack(document: PlacementDocument, lack: LackPart) -> Item:
+    return Item(lead=lack.role, text=_missing(document, lack), tone="bad", more=tuple(_would(document, lack)))
+
+
+def _missing(document: PlacementDocument, lack: LackPart) -> str:
+    group = document.nodes[lack.group]
+    name = _name(lack.resource)
+    if not lack.never:
+        asked = next(bundle.count for bundle in document.bundles if bundle.role == lack.role)
+        find = "finds" if lack.count == 1 else "find"
+        what = f"{format_count(lack.count)} of {_count(asked, lack.role)} {find} no place"
+        if lack.resource == "nodes":
+            held = _count(int(lack.has), "node")
+            return f"{what}: {document.strategy} wants another node for each of {lack.needs:,.0f} bundles, and {held} can hold one"
+        return f"{what}: nodes run out of {name}"
+    needs, has = (_amount(amount, lack.resource) for amount in (lack.needs, lack.has))
+    counted = f"{needs} cores" if lack.resource == "cpus" else f"{needs} of {name}"
+    what = f"one {lack.role} needs {counted}" if lack.needs else f"one {lack.role} needs a GPU"
+    if lack.resource == "vram" and not group.gpus:
+        return f"{what}, and {group.name} has no GPU"
+    if lack.resource == "vram" and lack.needs <= lack.has:  # shares that no GPU has left beside others
+        return f"one {lack.role} needs larger shares of GPUs than {group.name} has"
+    over = _amount(lack.needs - lack.has, lack.resource)
+    return f"{what}, {over} more than the {has} of {group.name}"
+
+
+def _would(document: PlacementDocument, lack: LackPart) -> list[str]:
+    found = []
+    if lack.never and lack.resource == "memory":
+        found.append(f"the node has the RAM: start it with ray start --memory={lack.needs:.0f} or more")
+    elif lack.never and lack.resource == "ram":
+        least = lack.needs / document.terms.kill_share
+        found.append(f"a node with at least {format_size(least)} of RAM would hold it{_such(lack.machine, 'ram')}")
+    elif lack.never and lack.resource.startswith(CUSTOM):
+        custom = lack.resource.removeprefix(CUSTOM)
+        found.append(f"start the node with ray start --resources='{{\"{custom}\": {lack.needs:g}}}' or more")
+    elif lack.never and lack.resource == "vram" and lack.role == WHOLE and len(document.bundles) > 1:
+        found.append("a node with more or larger GPUs would hold it")
+    elif lack.never and lack.resource == "vram":
+        size = f"with at least {format_size(lack.needs)} " if lack.needs else ""
+        found.append(f"a GPU {size}would hold it{_such(lack.machine, 'vram')}")
+    elif lack.never and lack.resource == "store":
+        found.append(f"start the node with --object-store-memory={lack.needs:.0f}, or fewer requests in flight")
+    elif lack.never:
+        found.append(f"a node with at least {_number(lack.needs)} cores would hold it")
+    if lack.nodes:
+        found.append(f"{_count(lack.nodes, 'node')} of {document.nodes[lack.group].name} would hold a trial")
+    most = document.most
+    if most and most.count and lack.role in (most.role, WHOLE):
+        found.append(f"with {_count(most.count, most.role)} it fits")
+    return found
+
+
+def _such(machine: str | None, device: str) -> str:
+    if machine is None:
+        return "; no machine of the catalogue has as much"
+    found = find_machine(machine)
+    size = found.vram_bytes if device == "vram" else found.ram_bytes
+    return f", such as {machine} ({format_size(size or 0)})"
+
+
+def _amount(value: float, resource: str) -> str:
+    return format_size(value) if resource in _NAMES and resource != "cpus" else _number(value)
+
+
+def _name(resource: str) -> str:
+    """A resource in words; a custom one by its own name."""
+    return _NAMES.get(resource) or resource.removeprefix(CUSTOM)
+
+
+def _number(value: float) -> str:
+    return f"{value:,.4f}".rstrip("0").rstrip(".")
+
+
+def _count(count: int, what: str) -> str:
+    return f"{format_count(count)} {what}{'' if count == 1 else 's'}"

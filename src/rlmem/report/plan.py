@@ -37,7 +37,7 @@ def plan_view(document: PlanDocument) -> View:
     verdict = verdict_lines(document)
     if placement := document.placement:
         # Loaded here, as it is drawn with what this module defines.
-        from rlmem.report.placement_view import placement_notes, placement_sections
+        from rlmem.report.placement import placement_notes, placement_sections
 
         sections += [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
         notes = (*notes[:-1], *placement_notes(placement)[:-1], notes[-1])
@@ -104,7 +104,7 @@ def verdict_lines(document: PlanDocument) -> tuple[tuple[str, str], ...]:
     unknown = tuple((unknown_sentence(item.device, item.limit_bytes, item.why), "warn") for item in document.unknown)
     peaks = worst_first(document)
     if placement := document.placement:  # the nodes are the limit
-        from rlmem.report.placement_view import placement_verdict
+        from rlmem.report.placement import placement_verdict
 
         leaks = tuple((_sentence(peak), "bad") for peak, _ in peaks if peak.leak is not None)
         fits = () if leaks else placement_verdict(placement)

@@ -19,12 +19,6 @@ if TYPE_CHECKING:
 #: Schema to the module that knows it, its reader and its view.
 DOCUMENTS = {
     "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
-    "rlmem.placement/1": (
-        "rlmem.report.placement",
-        "read_placement_document",
-        "rlmem.report.placement_view",
-        "placement_view",
-    ),
 }
 
 

@@ -20,6 +20,7 @@ VIEWS = {
     "explain": "rlmem.report.explain:explain_view",
     "limits": "rlmem.report.machines:limits_view",
     "lint": "rlmem.report.lint:lint_view",
+    "placement": "rlmem.report.placement:placement_view",
     "plan": "rlmem.report.plan:plan_view",
     "report": "rlmem.report.plan:report_view",
     "stacks": "rlmem.report.stacks:stacks_view",

@@ -9,15 +9,15 @@ from typing import Any
 import jsonschema
 import pytest
 
-from rlmem.app.place import Placement
+from rlmem.app.place import Placement, placement_document
 from rlmem.cli import run
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
 from rlmem.cluster.workload import Need, Workload
 from rlmem.documents.contract import from_plain, schema_of
+from rlmem.documents.placement import PlacementDocument
 from rlmem.documents.plan import PlanDocument
-from rlmem.report.placement import PLACEMENT_JSON_SCHEMA, placement_document
-from rlmem.report.placement_view import placement_view
+from rlmem.report.placement import placement_view
 from rlmem.report.saved import read_document
 from rlmem.units import GIB
 
@@ -43,7 +43,7 @@ def answer(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, Any
     code, out, _ = call(capsys, *arguments, "--json")
     document: dict[str, Any] = json.loads(out)
     placement = document.get("placement", document)
-    jsonschema.validate(placement, PLACEMENT_JSON_SCHEMA)
+    jsonschema.validate(placement, schema_of(PlacementDocument))
     assert code == (0 if placement["trials"] else 1)
     return document
 
@@ -154,7 +154,7 @@ def test_a_plan_on_nodes_carries_its_placement(capsys: pytest.CaptureFixture[str
     document = answer(capsys, "plan", str(file), *nodes)
     jsonschema.validate(document, schema_of(PlanDocument))
     placement = from_plain(PlanDocument, document, "here").placement
-    assert placement is not None and placement["trials"] == 1
+    assert placement is not None and placement.trials == 1
     assert document["machine"]["ram_bytes"] is None
     code, out, _ = call(capsys, "plan", str(file), *nodes)
     assert code == 0
@@ -338,13 +338,13 @@ def test_a_saved_placement_is_shown_again(capsys: pytest.CaptureFixture[str], tm
     file = tmp_path / "placement.json"
     arguments = ("workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")
     assert call(capsys, *arguments, "-o", str(file))[0] == 0
-    assert read_document(json.loads(file.read_text()), "here")[0]["trials"] == 64
+    assert read_document(json.loads(file.read_text()), "here")[0].trials == 64
     assert call(capsys, "show", str(file))[1] == call(capsys, *arguments)[1]
 
 
 def test_the_schema_can_be_printed(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "schema", "placement")
-    assert (code, json.loads(out)) == (0, PLACEMENT_JSON_SCHEMA)
+    assert (code, json.loads(out)) == (0, schema_of(PlacementDocument))
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the swarm's programs and ``rlmem plan --stacks`` write is read again, whatever version wrote it, or refused in a line."""
+"""What ``rlmem workers``, ``rlmem plan --stacks`` and the swarm write is read again, or refused in a line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from rlmem.errors import UsageError
 from rlmem.report.views import view_of
 
 WRITTEN = Path(__file__).parents[2] / "golden" / "written_by_0"
-KINDS = ("stacks", "swarm-ladder", "swarm-train")
+KINDS = ("placement", "stacks", "swarm-ladder", "swarm-train")
 
 
 def written(kind: str) -> dict[str, Any]:
@@ -32,7 +32,7 @@ def test_what_was_written_before_is_read_shown_and_written_as_it_was(kind: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_key_that_is_missing_is_named(kind: str) -> None:
     data = written(kind)
-    key = {"stacks": "formula", "swarm-ladder": "rows", "swarm-train": "settings"}[kind]
+    key = {"placement": "bundles", "stacks": "formula", "swarm-ladder": "rows", "swarm-train": "settings"}[kind]
     del data[key]
     with pytest.raises(UsageError, match=rf"old\.json: not a complete {kind} document: {key}: missing"):
         read_document(data, "old.json")
@@ -41,6 +41,14 @@ def test_a_key_that_is_missing_is_named(kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "value", "message"),
     [
+        (
+            "placement",
+            ("strategy",),
+            "LOOSE",
+            r"strategy: 'LOOSE' is not one of PACK, SPREAD, STRICT_PACK, STRICT_SPREAD",
+        ),
+        ("placement", ("bundles", 0, "memory_bytes", 0), -1, r"bundles\[0\]\.memory_bytes\[0\]: expected integer"),
+        ("placement", ("nodes", 0, "cpus"), "16", r"nodes\[0\]\.cpus: expected"),
         ("stacks", ("stacks", 0, "factor"), "two", r"stacks\[0\]\.factor: expected integer"),
         ("swarm-ladder", ("rows", 0, "points", 0, "agents"), None, r"agents: expected integer"),
         ("swarm-train", ("status",), "finished", r"status: 'finished' is not one of done, interrupted"),

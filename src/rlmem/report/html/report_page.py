@@ -10,13 +10,14 @@ from xml.etree.ElementTree import Element
 
 from rlmem.documents.fit import RemedyPart
 from rlmem.documents.parts import FindingPart
+from rlmem.documents.placement import PlacementDocument
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.fields import fields_diff, flatten
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
-from rlmem.report.placement_view import placement_notes, placement_sections
+from rlmem.report.placement import placement_notes, placement_sections
 from rlmem.report.plan import finding_item
 from rlmem.report.sweep_view import points_table
 from rlmem.report.view import Column, Table
@@ -53,7 +54,7 @@ def report_title(document: ReportDocument) -> tuple[str, str]:
     return target.name, target.about or ""
 
 
-def nodes(placement: Mapping[str, Any]) -> list[Element]:
+def nodes(placement: PlacementDocument) -> list[Element]:
     """Where it goes on the nodes that were named."""
     sections = [replace(each, title=f"On the nodes: {each.title}") for each in placement_sections(placement)]
     notes = (element("p", {}, parts.said(note)) for note in placement_notes(placement))
