@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from rlmem.cli.common import F
-from rlmem.errors import UsageError
-
-if TYPE_CHECKING:
-    from rlmem.cluster.nodes import NodeGroup
 
 _NODES_HELP = (
     'Nodes to place the run on: "4x(64GB,16cpu,1xA100-80GB)", "64GB", "10xaws-g5-xlarge"; several groups with "+".'
@@ -27,14 +21,3 @@ def nodes_options(function: F) -> F:
         help="Added to every bundle's upper bound when it is placed, such as 10% or 0.1.",
     )(function)
     return click.option("--nodes", metavar="NODES", help=_NODES_HELP)(function)
-
-
-def check_nodes(nodes: str | None, others: tuple[str | None, ...]) -> tuple[NodeGroup, ...]:
-    """The groups of nodes that were named; other ways to say what there is contradict them."""
-    from rlmem.cluster.nodes import parse_nodes
-
-    if nodes is None:
-        return ()
-    if any(others):
-        raise UsageError("--nodes and --ram/--vram/--machine contradict each other; use one")
-    return parse_nodes(nodes)

@@ -21,7 +21,7 @@ from rlmem.cli.common import (
     read_share,
     set_option,
 )
-from rlmem.cli.nodes import check_nodes, nodes_options
+from rlmem.cli.nodes import nodes_options
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
@@ -108,6 +108,7 @@ def command(
     """
     from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
     from rlmem.app.subjects import open_subject, with_findings
+    from rlmem.app.workers import named_nodes
     from rlmem.budget import make_budget
     from rlmem.documents.plan import plan_document
     from rlmem.plan import Budget
@@ -119,7 +120,7 @@ def command(
 
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
-    groups = check_nodes(nodes, (ram, vram, machine))
+    groups = named_nodes(nodes, (ram, vram, machine))
     spare = read_share(margin, "--margin") if groups else 0.0
     run_target = parse_target(target, args, sets=sets, python=python)
     if stacks:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -16,11 +15,7 @@ from rlmem.cli.common import (
     read_share,
     set_option,
 )
-from rlmem.cli.nodes import check_nodes, nodes_options
-from rlmem.errors import UsageError
-
-if TYPE_CHECKING:
-    from rlmem.cluster.nodes import NodeGroup
+from rlmem.cli.nodes import nodes_options
 
 
 @click.command("workers")
@@ -81,50 +76,22 @@ def command(
 
     Exits 1 when not even one fits.
     """
-    from rlmem.app.place import has_gpu, place, placement_document
-    from rlmem.app.subjects import open_subject
-    from rlmem.plan import Budget
+    from rlmem.app.workers import NodesRequest, WorkersRequest, find_nodes, fit_workers
     from rlmem.report.placement import placement_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    groups, spare = _groups(nodes, (ram, vram, machine), address, live=live), read_share(margin, "--margin")
-    run_target = parse_target(target, args, sets=sets, python=python)
-    subject = open_subject(run_target, Budget(name="nodes"), working=working, gpu=has_gpu(groups))
-    placement = place(subject, groups, margin=spare, on_ray=live or nodes is not None, shard=shard)
-    emit(render_view(placement_document(placement), placement_view, wanted, output), output)
-    return 0 if placement.trials else 1
-
-
-def _groups(
-    nodes: str | None, sizes: tuple[str | None, str | None, str | None], address: str | None, *, live: bool
-) -> tuple[NodeGroup, ...]:
-    """The nodes: named, those of a cluster, or one machine."""
-    if address is not None and not live:
-        raise UsageError("--address is for --ray, which reads the nodes of a running cluster")
-    if live and (nodes is not None or any(sizes)):
-        raise UsageError("--ray and --nodes/--ram/--vram/--machine contradict each other; use one")
-    if live:
-        from rlmem.ray.connecting import connected, running
-        from rlmem.ray.placement import nodes_of
-        from rlmem.report.progress import working
-
-        with working("asking the cluster's nodes"), connected(running(address)) as ray:
-            return nodes_of(ray)
-    return check_nodes(nodes, sizes) or _here(*sizes)
-
-
-def _here(ram: str | None, vram: str | None, machine: str | None) -> tuple[NodeGroup, ...]:
-    """One machine: stated, from the catalogue, or this one. Of one that is stated by its sizes nobody knows the cores."""
-    from rlmem.budget import make_budget
-    from rlmem.cluster.nodes import one_node
-    from rlmem.errors import AnalysisError
-
-    budget = make_budget(ram=ram, vram=vram, machine=machine)
-    if budget.ram_bytes is None:
-        raise AnalysisError(f"{budget.name}: how much RAM it has is not known; give --ram or --nodes")
-    cpus = budget.cores if ram is None or machine is not None else None
-    found_vram = None if ram is not None and vram is None and machine is None else budget.vram_bytes
-    return one_node(budget.name, budget.ram_bytes, vram_bytes=found_vram, cpus=cpus, unified=budget.unified)
+    meant = NodesRequest(nodes=nodes, live=live, address=address, ram=ram, vram=vram, machine=machine)
+    groups = find_nodes(meant, working)
+    request = WorkersRequest(
+        groups=groups,
+        margin=read_share(margin, "--margin"),
+        target=parse_target(target, args, sets=sets, python=python),
+        on_ray=live or nodes is not None,
+        shard=shard,
+    )
+    document = fit_workers(request, working)
+    emit(render_view(document, placement_view, wanted, output), output)
+    return 0 if document.trials else 1
