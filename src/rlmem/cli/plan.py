@@ -210,10 +210,9 @@ def _stacks(
 def _keep(document: PlanDocument) -> None:
     import sys
 
-    from rlmem.documents.contract import to_plain
     from rlmem.runner.store import save_plan
 
-    print(f"saved as {save_plan(to_plain(document), command=sys.argv)}", file=sys.stderr)
+    print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)
 
 
 def _why(document: PlanDocument, component: str, wanted: str, output: Path | None) -> str:

@@ -97,7 +97,7 @@ class BenchRunning:
             self._store.delete(self.run.id)
             return None
         document = self._document(self.rows, self.run.id)
-        self._store.finish(self.run.id, status or ("ok" if document.is_ok else "partial"), to_plain(document))
+        self._store.finish(self.run.id, status or ("ok" if document.is_ok else "partial"), document)
         return document
 
     def _so_far(self, run: str | None) -> dict[str, Any]:

@@ -16,18 +16,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
-from rlmem.documents.contract import read_part, to_plain
+from rlmem.documents.contract import Document, read_part, to_plain
 from rlmem.documents.moment import moment_data, read_moment
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.moments import Moment
 from rlmem.points import Point, axes_text
 from rlmem.runner.facts import machine_facts, own_versions
 
+if TYPE_CHECKING:
+    from rlmem.documents.plan import PlanDocument
+
 KINDS = ("measure", "plan", "bench", "run")
 FILE_NAME = "runs.db"
+#: What a run keeps: a document, or what there is of one so far.
+Kept = Document | Mapping[str, Any]
 #: How long to wait for another rlmem that is writing; each of its writes takes milliseconds.
 BUSY_SECONDS = 30.0
 
@@ -200,14 +205,14 @@ class Store:
         *,
         command: Sequence[str] = (),
         sweep: str = "",
-        document: Mapping[str, Any] | None = None,
+        document: Kept | None = None,
         machine: Mapping[str, Any] | None = None,
     ) -> Run:
         """A new run, under way."""
         if kind not in KINDS:
             raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
         facts = machine_facts() if machine is None else machine
-        texts = [json.dumps(item) for item in (facts, own_versions(), document or {})]
+        texts = [json.dumps(item) for item in (facts, own_versions(), to_plain(document or {}))]
         words = json.dumps([_clean(word) for word in command])
         started = self._clock()
         with _explained(self.path), _transaction(self._connection):
@@ -243,21 +248,21 @@ class Store:
         with _explained(self.path):
             return tuple(read_moment(json.loads(row[0])) for row in self._connection.execute(query, (run,)))
 
-    def reopen(self, run: str, document: Mapping[str, Any]) -> Run:
+    def reopen(self, run: str, document: Kept) -> Run:
         """Go on with a run that was interrupted."""
         self._update(run, "running", None, document)
         return self.find(run)
 
-    def amend(self, run: str, document: Mapping[str, Any]) -> None:
+    def amend(self, run: str, document: Kept) -> None:
         """What a run under way has come to so far."""
         self._update(run, "running", None, document)
 
-    def finish(self, run: str, status: str, document: Mapping[str, Any]) -> None:
+    def finish(self, run: str, status: str, document: Kept) -> None:
         """Close a run with what it came to."""
         self._update(run, status, self._clock(), document)
 
-    def _update(self, run: str, status: str, finished: str | None, document: Mapping[str, Any]) -> None:
-        row = (status, finished, json.dumps(document), run)
+    def _update(self, run: str, status: str, finished: str | None, document: Kept) -> None:
+        row = (status, finished, json.dumps(to_plain(document)), run)
         with _explained(self.path), _transaction(self._connection):
             self._connection.execute("UPDATE runs SET status = ?, finished = ?, document = ? WHERE id = ?", row)
 
@@ -316,9 +321,9 @@ def _run(row: Sequence[Any]) -> Run:
     )
 
 
-def save_plan(document: Mapping[str, Any], *, command: Sequence[str] = (), path: Path | None = None) -> str:
-    """Keep a plan document; the id of its run."""
+def save_plan(document: PlanDocument, *, command: Sequence[str] = (), path: Path | None = None) -> str:
+    """Keep a plan; return the id of its run."""
     with open_store(path, write=True) as store:
-        run = store.begin("plan", document["target"]["name"], command=command, document=document)
-        store.finish(run.id, document["verdict"], document)
+        run = store.begin("plan", document.target.name, command=command, document=document)
+        store.finish(run.id, document.verdict, document)
         return run.id

@@ -15,7 +15,8 @@ import pytest
 from rlmem.app import measure as module
 from rlmem.cli import run
 from rlmem.core.target import Target
-from rlmem.documents.contract import schema_of
+from rlmem.documents.contract import from_plain, schema_of
+from rlmem.documents.plan import PlanDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
@@ -235,7 +236,10 @@ def plan(capsys: pytest.CaptureFixture[str], *more: str) -> dict[str, Any]:
 
 
 def test_a_saved_plan_is_shown_and_compared(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    small, large = (save_plan(plan(capsys, "--set", f"buffer_size={size}")) for size in ("10k", "20k"))
+    small, large = (
+        save_plan(from_plain(PlanDocument, plan(capsys, "--set", f"buffer_size={size}"), "plan"))
+        for size in ("10k", "20k")
+    )
     assert "RAM" in call(capsys, "show", small)[1]
     code, _, err = call(capsys, "show", small, "--csv", str(tmp_path / "x.csv"))
     assert (code, "only measurements have points" in err) == (2, True)

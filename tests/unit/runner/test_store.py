@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sqlite3
 import subprocess
@@ -12,10 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.documents.contract import from_plain
+from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.plan import Budget
+from rlmem.planner import Planner
 from rlmem.points import Point
 from rlmem.runner import store as module
 from rlmem.runner.store import MIGRATIONS, data_folder, open_store, save_plan
+from rlmem.sources import load
 
 SRC = Path(__file__).parents[3] / "src"
 
@@ -286,9 +290,9 @@ def test_an_interruption_in_a_transaction_leaves_nothing_half_done(monkeypatch: 
 
 
 def test_a_plan_is_kept() -> None:
-    plan = {"schema": "rlmem.plan/1", "target": {"name": "pidog-sac"}, "verdict": "fits"}
+    plan = plan_document(Planner(Budget(name="30 GB", ram_bytes=30_000_000_000)).plan(load("pidog-sac")))
     name = save_plan(plan, command=("rlmem", "plan"))
     with open_store() as store:
         run = store.find(name)
-        assert (run.kind, run.target, run.status, run.document) == ("plan", "pidog-sac", "fits", plan)
-        assert json.loads(json.dumps(run.document)) == plan
+        assert (run.kind, run.target, run.status) == ("plan", "pidog-sac", plan.verdict)
+        assert from_plain(PlanDocument, run.document, name) == plan

@@ -10,7 +10,7 @@ import pytest
 from fastapi.testclient import TestClient
 from jsonschema import validate
 
-from rlmem.documents.contract import schema_of, to_json, to_plain
+from rlmem.documents.contract import schema_of, to_json
 from rlmem.documents.fit import FitDocument
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.runner.store import open_store, save_plan
@@ -315,9 +315,7 @@ def test_runs_are_listed_filtered_shown_and_compared(client: TestClient) -> None
 
     planner = Planner(make_budget(ram="30GB"))
     left, right = (
-        save_plan(
-            to_plain(plan_document(planner.plan(load("pidog-sac", [f"buffer_size={size}"])))), command=["rlmem", "plan"]
-        )
+        save_plan(plan_document(planner.plan(load("pidog-sac", [f"buffer_size={size}"]))), command=["rlmem", "plan"])
         for size in ("100k", "400k")
     )
     with open_store(write=True) as store:
