@@ -24,6 +24,13 @@ class MeasuredComponent:
     measured_bytes: Size
     predicted_bytes: Size | None
 
+    @property
+    def error(self) -> float | None:
+        """How far the prediction is off, as a share of the truth; ``None`` where there is none of both."""
+        if self.predicted_bytes is None or not self.measured_bytes:
+            return None
+        return self.predicted_bytes / self.measured_bytes - 1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepRow:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from rlmem.documents.bench import BenchDocument, BenchRow
-from rlmem.report.view import Column, Section, Table, View
+from rlmem.report.table import Cell, make_table
+from rlmem.report.view import Column, Section, View
 from rlmem.units import format_count, format_size
 
 _VERDICTS = {"fits": "fits", "tight": "tight", "does-not-fit": "does not fit", "unknown": "no limit known"}
@@ -24,7 +25,7 @@ def bench_view(document: BenchDocument) -> View:
     """One row per profile."""
     rows = document.profiles
     steps = format_count(document.timesteps)
-    columns: tuple[tuple[Column, Callable[[BenchRow], str]], ...] = (
+    columns: tuple[Cell[BenchRow], ...] = (
         (Column(title="profile", right=False), lambda row: row.profile),
         (Column(title="steps/s"), _speed),
         (Column(title="mean reward", rank=2), partial(_reward, document)),
@@ -33,18 +34,16 @@ def bench_view(document: BenchDocument) -> View:
         (Column(title="predicted, buffer full", rank=1), lambda row: _size(row.predicted_full.expected)),
         (Column(title="when full", right=False), lambda row: _VERDICTS[row.verdict]),
     )
-    table = Table(
-        title="",
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(tuple(cell(row) for _, cell in columns) for row in rows),
-    )
     settings = tuple(f"{row.profile}: {_settings(row.settings)}" for row in rows)
     target = document.target
     where = f"on {document.env}" if document.env else "on a random env of the described shapes"
     return View(
         title=f"{target.name}: {steps} timesteps a profile, {where}",
         verdict=_verdict(document),
-        sections=(Section(title="Profiles", tables=(table,)), Section(title="Settings", lines=settings)),
+        sections=(
+            Section(title="Profiles", tables=(make_table(columns, rows),)),
+            Section(title="Settings", lines=settings),
+        ),
         notes=_notes(document),
     )
 

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from statistics import median
 
-from rlmem.documents.sweep import SweepDocument, SweepRow
+from rlmem.documents.sweep import MeasuredComponent, SweepDocument, SweepRow
 from rlmem.ledger import PHASES
 from rlmem.line_fit import LineFit
 from rlmem.points import PointProcess
 from rlmem.report.plan import phase_column
 from rlmem.report.plot import plot
+from rlmem.report.table import Cell, make_table
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_count, format_size
 
@@ -114,9 +116,7 @@ def points_table(document: SweepDocument) -> Table:
     predicted = any(row.predicted for row in rows)
     repeated = any(row.ok_runs > 1 for row in rows)
     shared = _shared_note(rows)
-    columns: list[tuple[Column, Callable[[SweepRow], str]]] = [
-        (Column(title=axis.name), partial(_value, axis.name)) for axis in document.axes
-    ]
+    columns: list[Cell[SweepRow]] = [(Column(title=axis.name), partial(_value, axis.name)) for axis in document.axes]
     if predicted:
         columns += [
             (Column(title="predicted low", rank=2), lambda row: _size(row.predicted.low if row.predicted else None)),
@@ -145,12 +145,7 @@ def points_table(document: SweepDocument) -> Table:
     if any(row.note for row in rows) and not shared:
         columns.append((Column(title="note", right=False), lambda row: row.note))
     remarks = [shared, "measured: the median of what ended well; spread: least to most" if repeated else ""]
-    return Table(
-        title="",
-        columns=tuple(column for column, _ in columns),
-        rows=tuple(tuple(cell(row) for _, cell in columns) for row in rows),
-        note="\n".join(text for text in remarks if text),
-    )
+    return make_table(columns, rows, note="\n".join(text for text in remarks if text))
 
 
 def _value(axis: str, row: SweepRow) -> str:
@@ -203,19 +198,14 @@ def _component_table(document: SweepDocument) -> Table | None:
     if not rows:
         return None
     largest = max(rows, key=lambda row: row.measured_bytes or 0)
-    drawn = []
-    for part in largest.components:
-        planned, measured = part.predicted_bytes, part.measured_bytes
-        error = _percent(planned / measured - 1) if planned is not None and measured else ""
-        drawn.append((part.component, _size(planned), _size(measured), error))
-    columns = (
-        Column(title="component", right=False),
-        Column(title="predicted"),
-        Column(title="measured"),
-        Column(title="error"),
+    columns: tuple[Cell[MeasuredComponent], ...] = (
+        (Column(title="component", right=False), lambda part: part.component),
+        (Column(title="predicted"), lambda part: _size(part.predicted_bytes)),
+        (Column(title="measured"), lambda part: _size(part.measured_bytes)),
+        (Column(title="error"), lambda part: "" if part.error is None else _percent(part.error)),
     )
     where = f" at {label(largest.values)}" if largest.values else ""
-    return Table(title=f"By component{where}", columns=columns, rows=tuple(drawn))
+    return replace(make_table(columns, largest.components), title=f"By component{where}")
 
 
 def _process_table(document: SweepDocument) -> Table | None:
