@@ -1,4 +1,4 @@
-"""Bytes and counts: text in, integers out, and back.
+"""Bytes, counts and times: text in, integers out, and back.
 
 ``GB`` is 10⁹ bytes and ``GiB`` is 2³⁰; both parse. rlmem prints GiB, or GB where the user asked in GB.
 
@@ -22,6 +22,11 @@ from decimal import Decimal
 from rlmem.errors import UsageError
 
 KIB, MIB, GIB, TIB = 1 << 10, 1 << 20, 1 << 30, 1 << 40
+
+#: In seconds.
+MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
+_TIME_UNITS = {"": 1, "s": 1, "sec": 1, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
+_TIME_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
 
 #: Above this a size is a typing mistake, not a machine (one exbibyte).
 ABSURD_BYTES = 1 << 60
@@ -155,3 +160,37 @@ def format_range(low: int | float, high: int | float, *, beside: int | float) ->
 def format_count(value: int) -> str:
     """``400,000`` as people write it in tables."""
     return f"{value:,}"
+
+
+def format_duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> format_duration(11_400), format_duration(7_500), format_duration(45), format_duration(900), format_duration(100_000), format_duration(9e9)
+    ('3 h 10', '2 h 05', '45 s', '15 min', '1 d 4 h', 'over a year')
+    """
+    if seconds < 90:
+        return f"{max(0, round(seconds))} s"
+    minutes = round(seconds / MINUTE)
+    if minutes < 90:
+        return f"{minutes} min"
+    if minutes < 24 * 60:
+        return f"{minutes // 60} h {minutes % 60:02}"
+    hours = round(seconds / HOUR)
+    return f"{hours // 24} d {hours % 24} h" if seconds < YEAR else "over a year"
+
+
+def parse_duration(text: str) -> float:
+    """Seconds from ``90``, ``45s``, ``10min``, ``2h`` or ``1h30``.
+
+    >>> parse_duration("90"), parse_duration("10 min"), parse_duration("1h30"), parse_duration("2 d 4 h")
+    (90.0, 600.0, 5400.0, 187200.0)
+    """
+    seconds, place, before = 0.0, 0, ""
+    while place < len(text.rstrip()) and (match := _TIME_PART.match(text, place)):
+        unit = match[2] or {"d": "h", "h": "min", "min": "s", "m": "s"}.get(before, "")
+        if unit not in _TIME_UNITS:
+            break
+        seconds, place, before = seconds + float(match[1]) * _TIME_UNITS[unit], match.end(), unit
+    if not text.strip() or place < len(text.rstrip()) or not 0 < seconds < YEAR:
+        raise UsageError(f"{text[:60]!r} is not a time; write it like 90s, 10min, 2h or 1h30")
+    return seconds

@@ -93,8 +93,8 @@ def command(
     after Ctrl-C, 1 when --fail-at or --fail-on was met, 130 after Ctrl-C before anything was seen.
     """
     from rlmem.app.watch import WatchRequest, open_watching
+    from rlmem.units import parse_duration
     from rlmem.watch.thresholds import Thresholds, parse_level
-    from rlmem.watch.words import parse_duration
 
     if plain and as_json:
         raise UsageError("--plain and --json contradict each other")

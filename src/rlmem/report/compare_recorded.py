@@ -10,8 +10,7 @@ from rlmem.report.compare import cells
 from rlmem.report.recorded import ending, peak_sentence
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.runner.recording import MOST_OWNERS
-from rlmem.units import format_size
-from rlmem.watch.words import duration
+from rlmem.units import format_duration, format_size
 
 COMPARE_RECORDED_SCHEMA = "rlmem.compare-recorded/1"
 #: The row of what is left of a peak.
@@ -161,7 +160,7 @@ def _asked(side: Mapping[str, Any]) -> str:
     if side["owners_at_s"] is None or side["at_s"] is None:
         return ""
     away = abs(side["owners_at_s"] - side["at_s"])
-    return f"{side['label']}: owners were asked {duration(away)} from the peak." if away >= 1 else ""
+    return f"{side['label']}: owners were asked {format_duration(away)} from the peak." if away >= 1 else ""
 
 
 def _columns(word: str, left: str = "", right: str = "") -> tuple[Column, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from rlmem.agent.protocol import DescribedFacts
 from rlmem.documents.contract import schema_of, to_plain
+from rlmem.core.signals import signal_name
 from rlmem.documents.moment import moment_data
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import UsageError
@@ -16,12 +17,10 @@ from rlmem.report.contract import described, problems
 from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Item, Section, Table, View
-from rlmem.runner.causes import signal_name
 from rlmem.runner.store import Run
-from rlmem.units import format_count, format_size
+from rlmem.units import format_count, format_duration, format_size
 from rlmem.watch.holders import read_holders
 from rlmem.watch.judge import before_end, judge
-from rlmem.watch.words import duration
 
 RECORDED_SCHEMA = "rlmem.recorded/1"
 _TEXT, _COUNT, _OBJECT = {"type": "string"}, {"type": ["integer", "null"]}, {"type": "object"}
@@ -193,7 +192,7 @@ def ending(document: Mapping[str, Any]) -> str:
     ended = document["ended"]
     if ended is None:
         return "still running, or rlmem itself was ended: the recording has no end"
-    after = f"after {duration(ended['wall_s'])}"
+    after = f"after {format_duration(ended['wall_s'])}"
     code, signals = ended["returncode"], ended.get("signals") or ()
     if ended["status"] == "ok":
         return f"exit code 0 {after}, but a part of it failed" if ended.get("postmortem") else f"ended well {after}"
@@ -215,7 +214,7 @@ def peak_sentence(document: Mapping[str, Any]) -> str:
     if peak["limit_bytes"]:
         share = peak["nbytes"] / peak["limit_bytes"]
         parts[0] += f", {share:.0%} of the {format_size(peak['limit_bytes'])} of {peak['limit_name'] or 'the limit'}"
-    at = f"at {duration(peak['at_s'])}"
+    at = f"at {format_duration(peak['at_s'])}"
     phase = f"in {peak['phase']}" if peak["phase"] else ""
     step = f"step {format_count(peak['step'])}" if peak["step"] is not None else ""
     parts.append(" ".join(part for part in (at, phase, f"({step})" if step else "") if part))
@@ -292,7 +291,7 @@ def _postmortem_lines(found: Mapping[str, Any] | None) -> list[str]:
     lines = [f"why: {found['cause']}"]
     if found["grown"]:
         told = ", ".join(f"{row['name']} +{format_size(row['nbytes'])}" for row in found["grown"][:3])
-        lines.append(f"grew in the last {duration(found['window_s'])}: {told}")
+        lines.append(f"grew in the last {format_duration(found['window_s'])}: {told}")
     lines += [f"what to do: {found['todo']}"] if found.get("todo") else []
     lines += [f"would have fit: {text}" for text in found["changes"][:2]]
     lines += [f"smaller: {text}" for text in found.get("advice", ())[: 2 - len(found["changes"][:2])]]
@@ -342,7 +341,9 @@ def why_section(found: Mapping[str, Any]) -> Section:
         for row in found["grown"]
     )
     columns = (Column(title="what", right=False), Column(title="grew"), Column(title="to"), Column(title="rows"))
-    tables = (Table(title=f"In the last {duration(found['window_s'])}", columns=columns, rows=rows),) if rows else ()
+    tables = (
+        (Table(title=f"In the last {format_duration(found['window_s'])}", columns=columns, rows=rows),) if rows else ()
+    )
     items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found["changes"])
     items += (Item(lead="what to do", text=found["todo"], tone="plain"),) if found.get("todo") else ()
     items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in found.get("advice", ()))
@@ -378,7 +379,7 @@ def _owners(document: Mapping[str, Any]) -> Section:
         Column(title="filled"),
     )
     away = abs(peak["owners_at_s"] - peak["at_s"])
-    note = f"Owners were asked {duration(away)} from the peak." if away >= 1 else ""
+    note = f"Owners were asked {format_duration(away)} from the peak." if away >= 1 else ""
     return Section(title="Who held the peak", tables=(Table(title="", columns=columns, rows=rows, note=note),))
 
 
@@ -395,10 +396,10 @@ def _over_time(document: Mapping[str, Any]) -> Section | None:
     if len(moments) < 2:
         return None
     marks = [(moment["at_s"], float(moment["tree_bytes"]), "●") for moment in moments]
-    figure = plot(marks, lambda at: 0.0, x_text=duration, y_text=format_size)
+    figure = plot(marks, lambda at: 0.0, x_text=format_duration, y_text=format_size)
     columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))
     rows = tuple(
-        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), duration(row["at_s"]))
+        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), format_duration(row["at_s"]))
         for row in document["phases"]
     )
     lines = (f"{len(moments):,} moments of the process tree.",)
@@ -411,7 +412,9 @@ def _said(ended: Mapping[str, Any]) -> Section | None:
     if not events and not ended.get("deaths"):
         return None
     items = [
-        Item(lead=duration(event["at_s"]), text=event["text"], tone="warn" if event["kind"] == "warn" else "plain")
+        Item(
+            lead=format_duration(event["at_s"]), text=event["text"], tone="warn" if event["kind"] == "warn" else "plain"
+        )
         for event in events[:_MOST_EVENTS]
     ]
     for death in ended.get("deaths", ())[:5]:

@@ -13,7 +13,7 @@ from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.units import format_size
+from rlmem.units import format_duration, format_size
 from rlmem.watch import words
 from rlmem.watch.members import Member
 from rlmem.watch.session import Frame
@@ -86,8 +86,8 @@ def summary_line(target: Watched) -> str:
         return f"{target.session.watch.title}: nothing was seen"
     seconds = target.frame.moment.at_s
     return (
-        f"watched {target.frame.title} for {words.duration(seconds)}: peak {format_size(target.peak.tree_bytes)} "
-        f"at {words.duration(target.peak.at_s)}; {verdict_text(target.session.judgement)}"
+        f"watched {target.frame.title} for {format_duration(seconds)}: peak {format_size(target.peak.tree_bytes)} "
+        f"at {format_duration(target.peak.at_s)}; {verdict_text(target.session.judgement)}"
     )
 
 
@@ -229,7 +229,7 @@ def history_plot(moments: Sequence[Moment], *, width: int, height: int) -> tuple
     lines = plot(
         [(moment.at_s - last.at_s, float(moment.tree_bytes), "•") for moment in moments],
         (lambda _: float(limit)) if limit is not None and is_near else None,
-        x_text=lambda at: f"{words.duration(-at)} ago" if at else "now",
+        x_text=lambda at: f"{format_duration(-at)} ago" if at else "now",
         y_text=format_size,
         width=width,
         height=height,

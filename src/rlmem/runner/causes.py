@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from rlmem.core.signals import signal_name
 from rlmem.measure.limits import Limit, smallest
 from rlmem.moments import Moment
 from rlmem.runner.deaths import Death, Exit
@@ -204,14 +205,6 @@ def _signalled(found: Exit, limit: int | None, name: str, last: Moment | None) -
         near = f"; {used}"
     text += f"{near}. {why}, and on other errors: its last words above say which"
     return PostMortem(kind="aborted", cause=text, limit_bytes=limit, limit_name=name, todo=FIND_LINE)
-
-
-def signal_name(number: int) -> str:
-    """SIGKILL for 9; numbers that have no name stay numbers."""
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _name(found: Exit) -> str:

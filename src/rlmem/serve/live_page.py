@@ -16,7 +16,7 @@ from rlmem.report.owners import rest_of
 from rlmem.report.view import Column
 from rlmem.report.watch import TONES, owner_table, process_table, status_text
 from rlmem.serve.live import Candidate, Watched
-from rlmem.units import format_size
+from rlmem.units import format_duration, format_size
 from rlmem.watch import words
 from rlmem.watch.session import Frame
 from rlmem.watch.thresholds import Thresholds
@@ -211,11 +211,11 @@ def _forecast(frame: Frame) -> str:
     found, limit = frame.judgement.forecast, frame.moment.limit_bytes
     if found.oom_in_s is not None:
         between = (
-            f" ({words.duration(found.oom_low_s)} to {words.duration(found.oom_high_s)})"
+            f" ({format_duration(found.oom_low_s)} to {format_duration(found.oom_high_s)})"
             if found.oom_low_s is not None and found.oom_high_s is not None
             else ""
         )
-        return f"out of memory in {words.duration(found.oom_in_s)}{between}"
+        return f"out of memory in {format_duration(found.oom_in_s)}{between}"
     if found.final_bytes is not None:
         return words.fills(found, limit)
     return "nothing grows" if frame.judgement.state == "normal" else ""

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
 from rlmem.moments import Forecast, Growth, Judgement, Moment
+from rlmem.units import DAY
 from rlmem.watch import words
 from rlmem.watch.forecast import foresee
 from rlmem.watch.growth import DIES_OUT, FEWEST, Trend, blocks
@@ -21,7 +22,7 @@ from rlmem.watch.owners import Owner
 from rlmem.watch.seen import VRAM, Seen, read_seen
 
 #: Growth that needs longer than this to reach the limit (or, without one, to double) does not matter to a run.
-MATTERS_S = 30 * words.DAY
+MATTERS_S = 30 * DAY
 #: Growth without an owner is believed as far as this many times the time it was seen for: what libraries do in the first
 #: minute (pages of code, allocator pools) would otherwise be a leak that ends next week.
 BELIEVED = 50

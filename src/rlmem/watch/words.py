@@ -2,37 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from statistics import median
 
-from rlmem.errors import UsageError
 from rlmem.moments import Forecast, Growth, Moment
-from rlmem.units import MIB, format_size
+from rlmem.units import DAY, HOUR, MIB, MINUTE, format_duration, format_size
 from rlmem.watch.growth import Trend
 from rlmem.watch.owners import Owner
 from rlmem.watch.shapes import Shape
 
 #: What to do about tensors that are kept with their graph.
 DETACH = "store loss.item() or tensor.detach() instead"
-MINUTE, HOUR, DAY, YEAR = 60, 3600, 86_400, 31_557_600
-
-
-def duration(seconds: float) -> str:
-    """A time as people say it.
-
-    >>> duration(11_400), duration(7_500), duration(45), duration(900), duration(100_000), duration(9e9)
-    ('3 h 10', '2 h 05', '45 s', '15 min', '1 d 4 h', 'over a year')
-    """
-    if seconds < 90:
-        return f"{max(0, round(seconds))} s"
-    minutes = round(seconds / MINUTE)
-    if minutes < 90:
-        return f"{minutes} min"
-    if minutes < 24 * 60:
-        return f"{minutes // 60} h {minutes % 60:02}"
-    hours = round(seconds / HOUR)
-    return f"{hours // 24} d {hours % 24} h" if seconds < YEAR else "over a year"
 
 
 def durations(seconds: float, low: float | None, high: float | None) -> str:
@@ -41,30 +21,9 @@ def durations(seconds: float, low: float | None, high: float | None) -> str:
     >>> durations(180, 100, 400), durations(180, 179, 181)
     ('3 min (2 min–7 min)', '3 min')
     """
-    middle = duration(seconds)
-    ends = [duration(each) for each in (low, high) if each is not None]
+    middle = format_duration(seconds)
+    ends = [format_duration(each) for each in (low, high) if each is not None]
     return f"{middle} ({'–'.join(ends)})" if len(ends) == 2 and ends != [middle, middle] else middle
-
-
-_UNITS = {"": 1, "s": 1, "sec": 1, "m": MINUTE, "min": MINUTE, "h": HOUR, "d": DAY}
-_PART = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)", re.ASCII)
-
-
-def parse_duration(text: str) -> float:
-    """Seconds from ``90``, ``45s``, ``10min``, ``2h`` or ``1h30``.
-
-    >>> parse_duration("90"), parse_duration("10 min"), parse_duration("1h30"), parse_duration("2 d 4 h")
-    (90.0, 600.0, 5400.0, 187200.0)
-    """
-    seconds, place, before = 0.0, 0, ""
-    while place < len(text.rstrip()) and (match := _PART.match(text, place)):
-        unit = match[2] or {"d": "h", "h": "min", "min": "s", "m": "s"}.get(before, "")
-        if unit not in _UNITS:
-            break
-        seconds, place, before = seconds + float(match[1]) * _UNITS[unit], match.end(), unit
-    if not text.strip() or place < len(text.rstrip()) or not 0 < seconds < YEAR:
-        raise UsageError(f"{text[:60]!r} is not a time; write it like 90s, 10min, 2h or 1h30")
-    return seconds
 
 
 def count(number: float) -> str:
@@ -156,7 +115,7 @@ def fills(forecast: Forecast, limit_bytes: int | None, *, end_in_s: float | None
     )
     head = f"fills{at}{when}"
     if end_in_s is not None and forecast.full_in_s is None:
-        head = f"fills until the run ends in {duration(end_in_s)}"
+        head = f"fills until the run ends in {format_duration(end_in_s)}"
     if forecast.final_bytes is None:
         return head
     low, high = forecast.final_low_bytes, forecast.final_high_bytes
@@ -192,7 +151,7 @@ def leaks(growth: Growth, forecast: Forecast, owner: Owner | None) -> str:
 
 def evidence(trend: Trend, owner: Owner | None, looks: int, share: float) -> str:
     """How sure: for how long it was seen, the range of the pace, and what share of it the owner took."""
-    seen = f"seen for {duration(trend.seconds)} at {_between(trend.low, trend.high)}"
+    seen = f"seen for {format_duration(trend.seconds)} at {_between(trend.low, trend.high)}"
     if owner is None:
         return f"{seen}; no owner grew with it in {looks} looks: native memory, or objects that no walk reaches"
     if owner.keeps_graphs and share < 0.5:
@@ -211,7 +170,7 @@ def _share(share: float) -> str:
 
 def still(seconds: float) -> str:
     """A program that does nothing."""
-    return f"no CPU time and no change for {duration(seconds)}"
+    return f"no CPU time and no change for {format_duration(seconds)}"
 
 
 def too_short(shape: Shape | None, samples: int, fewest: int, largest: tuple[Owner, float] | None = None) -> str:
@@ -219,7 +178,7 @@ def too_short(shape: Shape | None, samples: int, fewest: int, largest: tuple[Own
     text = f"too short to tell: {samples} of {fewest} samples"
     if shape is None or shape.name == "flat":
         return text
-    return f"{text}; so far {_from_to(shape)} in {duration(shape.seconds)}{_taken(largest)}"
+    return f"{text}; so far {_from_to(shape)} in {format_duration(shape.seconds)}{_taken(largest)}"
 
 
 def _from_to(shape: Shape) -> str:
@@ -230,12 +189,12 @@ def _from_to(shape: Shape) -> str:
 
 def shaped(shape: Shape) -> str:
     """A total that does not grow now, and what it did."""
-    over = f"over {duration(shape.seconds)}"
+    over = f"over {format_duration(shape.seconds)}"
     if shape.name == "flat":
         return f"nothing grows {over}"
     if shape.name == "wave":
         return f"comes and goes {_from_to(shape)}, and does not grow {over}"
-    return f"rose {_from_to(shape)}, and nothing grew in the last {duration(shape.flat_s)}"
+    return f"rose {_from_to(shape)}, and nothing grew in the last {format_duration(shape.flat_s)}"
 
 
 def more_threads(first: int, last: int) -> str:
@@ -248,20 +207,20 @@ def is_full(owner: Owner, shape: Shape) -> str:
     rows = f"{owner.now.capacity or 0:,}"
     return (
         f"`{owner.name}` is full ({rows} of {rows}, {format_size(owner.now.resident_bytes)}): "
-        f"grew {format_size(shape.gained_bytes)} in {duration(shape.seconds)}, and no room is left in it"
+        f"grew {format_size(shape.gained_bytes)} in {format_duration(shape.seconds)}, and no room is left in it"
     )
 
 
 def slows(shape: Shape) -> str:
     """Growth that dies out."""
     gained = format_size(shape.gained_bytes)
-    return f"grew {gained} in {duration(shape.seconds)}, and slows down: {rate(shape.late_per_s)} by now"
+    return f"grew {gained} in {format_duration(shape.seconds)}, and slows down: {rate(shape.late_per_s)} by now"
 
 
 def may_grow(shape: Shape, largest: tuple[Owner, float] | None) -> str:
     """A rise that is not proven to go on."""
     return (
-        f"rose {_from_to(shape)} in {duration(shape.seconds)}, unevenly{_taken(largest)}: "
+        f"rose {_from_to(shape)} in {format_duration(shape.seconds)}, unevenly{_taken(largest)}: "
         "too early to say whether it goes on"
     )
 
@@ -322,7 +281,7 @@ def too_early(
     forecast: Forecast | None = None,
 ) -> str:
     """Growth that is not called a leak yet: how fast, for how long, in whom, and when that will be known."""
-    text = f"{growth.name} grows {rates(growth)} for {duration(seconds)}"
+    text = f"{growth.name} grows {rates(growth)} for {format_duration(seconds)}"
     end = _out(forecast, ", ") if forecast else ""
     text += f"{end} if that goes on" if end else ""
     if largest is not None:
@@ -333,5 +292,5 @@ def too_early(
         )
     if looks < 3:
         return f"{text}; owners were asked {looks} times only: too early to say whose it is"
-    soon = f"; a leak if it lasts {duration(wait_s)} longer" if wait_s > 0 else ""
+    soon = f"; a leak if it lasts {format_duration(wait_s)} longer" if wait_s > 0 else ""
     return f"{text}; no owner grew with it in {looks} looks: too early to call a leak{soon}"

@@ -15,8 +15,7 @@ from rlmem.report.html.report_page import machine_words, remedy_list
 from rlmem.report.html.time_parts import memory_chart
 from rlmem.report.recorded import recorded_view, why_section
 from rlmem.report.view import Column, Table
-from rlmem.units import format_size
-from rlmem.watch.words import duration
+from rlmem.units import format_duration, format_size
 
 #: Owners that hold less of the peak are added up.
 SMALL_SHARE = 0.005
@@ -88,7 +87,7 @@ def _owners(document: Mapping[str, Any]) -> Element:
             rows.append(element("div", {"class": "bar"}, parts.bar_line(words, size, begin, total, look)))
             begin += size
     away = abs((peak.get("owners_at_s") or 0) - peak["at_s"])
-    note = f"Owners were asked {duration(away)} from the peak." if away >= 1 else ""
+    note = f"Owners were asked {format_duration(away)} from the peak." if away >= 1 else ""
     return parts.section(title, element("div", {"class": "bars"}, rows), name=name, note=note)
 
 
@@ -120,7 +119,7 @@ def _timeline(document: Mapping[str, Any]) -> Element:
         foretold=foretold_curve(document),
     )
     rows = tuple(
-        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), duration(row["at_s"]))
+        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), format_duration(row["at_s"]))
         for row in document["phases"]
     )
     columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))

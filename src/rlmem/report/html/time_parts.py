@@ -10,8 +10,7 @@ from rlmem import memory_classes
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
-from rlmem.units import format_size
-from rlmem.watch.words import duration
+from rlmem.units import format_duration, format_size
 
 #: Owners with colours of their own; the rest is drawn as one.
 MOST_OWNERS = 6
@@ -179,6 +178,6 @@ def time_ticks(first: float, last: float) -> tuple[tuple[float, str], ...]:
     step = next((step for step in steps if (last - first) / step <= 4), (last - first) / 4)
     number, ticks = -int(-first // step), []
     while number * step <= last:
-        ticks.append((number * step, duration(number * step)))
+        ticks.append((number * step, format_duration(number * step)))
         number += 1
     return tuple(ticks)
