@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlmem.agent import proc
+from rlmem.core.signals import signal_name
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.runner import caps
 from rlmem.runner.interrupts import Shield, stoppable
@@ -69,7 +70,7 @@ class Outcome:
         if self.status == "timeout":
             return f"stopped at the time limit of {self.time_limit_s:g} s, {peak}"
         if self.status == "killed" and self.returncode is not None:
-            return f"killed by {_signal_name(-self.returncode)} {after}, {peak}"
+            return f"killed by {signal_name(-self.returncode)} {after}, {peak}"
         if self.status == "failed":
             last = next((line.strip() for line in reversed(self.stderr.splitlines()) if line.strip()), "")
             return f"exit code {self.returncode} {after}, {peak}" + (f": {last[:300]}" if last else "")
@@ -236,13 +237,6 @@ def _status(returncode: int | None, *, out_of_memory: bool, timed_out: bool) -> 
     if returncode == 0:
         return "ok"
     return "killed" if returncode is None or returncode < 0 else "failed"
-
-
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 def _resolve(command: list[str], cwd: str | os.PathLike[str] | None, env: Mapping[str, str]) -> list[str]:
