@@ -7,19 +7,23 @@ import sqlite3
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from rlmem.app.recorded import recorded_document
 from rlmem.cli.assess import command as assess
 from rlmem.cli.runs import command as runs
 from rlmem.cli.show import command as show
-from rlmem.documents.moment import moment_data, read_moment
+from rlmem.documents.contract import from_plain, read_part, to_plain
+from rlmem.documents.moment import MemberPart, moment_data, read_moment
+from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Portion, Progress
 from rlmem.moments import Moment
-from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view, summary_lines
+from rlmem.report.recorded import recorded_view, summary_lines
 from rlmem.runner import recording
 from rlmem.runner import store as store_module
 from rlmem.runner.recording import Recorder, Timeline
@@ -53,8 +57,16 @@ def moment(at_s: float, nbytes: int = 100 * MIB, *, owners: bool = False) -> Mom
     )
 
 
+#: What a recorder begins with.
+ASKED = Recording(target="train.py", command=("python", "train.py"))
+
+
+def member(pid: int) -> MemberPart:
+    return MemberPart(pid=pid, role="main", command="", rss_bytes=0, pss_bytes=None, uss_bytes=None, threads=1)
+
+
 def recorder(said: list[str], **options: float) -> Recorder:
-    return Recorder("train.py", ("rlmem", "run"), {"command": ["python", "train.py"]}, say=said.append, **options)  # type: ignore[arg-type]
+    return Recorder(("rlmem", "run"), ASKED, say=said.append, **options)  # type: ignore[arg-type]
 
 
 def kept(run: str | None) -> tuple[Moment, ...]:
@@ -105,7 +117,7 @@ def test_what_was_recorded_is_there_before_the_end() -> None:
     assert len(kept(one.run)) == 5
     with open_store() as store:
         assert store.find(str(one.run)).status == "running"
-    one.finish("ok", {"command": []})
+    one.finish("ok", ASKED)
     assert said == []
 
 
@@ -116,21 +128,18 @@ def test_what_is_noted_is_in_the_header_before_the_end_and_costs_no_moment() -> 
     one.keep(Timeline().add(moment(0.0)))
     for facts in (
         {"described": {"model": {"algorithm": "DQN"}}},
-        {"members": ({"pid": 1},)},
-        {"members": ({"pid": 2},)},
+        {"members": (member(1),)},
+        {"members": (member(2),)},
     ):
         one.note(facts)
         threading.Event().wait(0.1)
     with open_store() as store:
         found = store.find(str(one.run))
     assert (found.status, found.finished) == ("running", None)
-    assert found.document == {
-        "command": ["python", "train.py"],
-        "described": {"model": {"algorithm": "DQN"}},
-        "members": [{"pid": 2}],
-    }
+    expected = replace(ASKED, described={"model": {"algorithm": "DQN"}}, members=(member(2),))
+    assert read_part(Recording, found.document) == expected
     assert len(kept(one.run)) == 1
-    one.finish("ok", {"command": []})
+    one.finish("ok", ASKED)
     assert said == []
 
 
@@ -146,7 +155,7 @@ def test_a_run_that_was_deleted_meanwhile_ends_its_recording_without_a_traceback
         store.delete(one.run)
     one.note({"members": ()})
     one._thread.join(timeout=10)
-    one.finish("ok", {"command": []})
+    one.finish("ok", ASKED)
     assert said[0].startswith("recording stopped, the run goes on: no run starts with")
     assert capfd.readouterr().err == ""
 
@@ -184,7 +193,7 @@ def test_two_runs_at_once_keep_their_own_timelines() -> None:
         for one, timeline, size in zip(both, lines, (10, 20), strict=True):
             one.keep(timeline.add(moment(float(second), size * MIB)))
     for one in both:
-        one.finish("ok", {"command": []})
+        one.finish("ok", ASKED)
     assert said == []
     assert both[0].run != both[1].run
     for one, size in zip(both, (10, 20), strict=True):
@@ -207,7 +216,7 @@ def test_another_process_that_writes_delays_a_batch_and_loses_nothing(monkeypatc
     assert kept(one.run) == ()
     other.execute("ROLLBACK")
     other.close()
-    one.finish("ok", {"command": []})
+    one.finish("ok", ASKED)
     assert said == []
     assert len(kept(one.run)) == 1
 
@@ -216,7 +225,7 @@ def test_deleting_a_run_deletes_its_moments() -> None:
     one = recorder([])
     one.start()
     one.keep(Timeline().add(moment(0.0)))
-    one.finish("ok", {"command": []})
+    one.finish("ok", ASKED)
     with open_store(write=True) as store:
         store.delete(str(one.run))
         assert store.timeline(str(one.run)) == ()
@@ -253,9 +262,9 @@ def stored_run(*, ended: bool = True) -> str:
         },
     }
     if ended:
-        one.finish("oom", {**header, "ended": end})
+        one.finish("oom", read_part(Recording, {**header, "ended": end}))
     else:
-        one.finish("running", header)
+        one.finish("running", read_part(Recording, header))
     return str(one.run)
 
 
@@ -267,7 +276,7 @@ def test_a_recorded_run_is_shown_in_every_format(command: object, format_: str) 
     assert done.exception is None
     if format_ == "json":
         document = json.loads(done.stdout)
-        assert read_recorded_document(document, "it")["peak"]["nbytes"] == 131 * MIB
+        assert from_plain(RecordedDocument, document, "it").peak.nbytes == 131 * MIB
         assert len(document["moments"]) == 30
         return
     for text in ("killed by SIGKILL after 31 s", "OOM killer", "131 MiB", "in update", "900 rows", "RAM at 81%"):
@@ -301,11 +310,11 @@ def test_recorded_runs_are_listed_with_their_peaks() -> None:
 
 
 def test_a_saved_document_can_be_read_again_and_a_broken_one_is_refused() -> None:
-    document = recorded_document({"command": ["x"]}, [moment(1.0)])
-    assert recorded_view(json.loads(json.dumps(document))).sections
+    document = recorded_document(Recording(command=("x",)), [moment(1.0)])
+    assert recorded_view(from_plain(RecordedDocument, to_plain(document), "it")).sections
     assert summary_lines(document)[0].startswith("still running")
     with pytest.raises(UsageError, match="peak: missing"):
-        read_recorded_document({key: value for key, value in document.items() if key != "peak"}, "it")
+        from_plain(RecordedDocument, {k: value for k, value in to_plain(document).items() if k != "peak"}, "it")
 
 
 def test_a_disk_that_is_really_full_is_said_and_the_command_goes_on(tmp_path: Path) -> None:
@@ -345,7 +354,7 @@ def test_a_leak_is_said_first_with_the_list_that_keeps_the_graphs() -> None:
         look = (buffer, losses) if at in {3, 6, 12, 24} else None
         moments.append(Moment(at_s=float(at), tree_bytes=size, rss_bytes=size, limit_bytes=8192 * MIB, holdings=look))
     ended = {"wall_s": 40.0, "returncode": -9, "exit_code": 137, "status": "killed", "peak": {"nbytes": 0}}
-    document = recorded_document({"target": "t", "ended": ended}, moments)
+    document = recorded_document(read_part(Recording, {"target": "t", "ended": ended}), moments)
     lines = summary_lines(document)
     assert lines[0] == "killed by SIGKILL after 40 s"
     assert lines[1].startswith("leaking: total grows 8.79 GiB/min: leak suspected, OOM in ")

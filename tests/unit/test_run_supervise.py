@@ -17,11 +17,12 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import proc
+from rlmem.app.recorded import recorded_document
+from rlmem.documents.recorded import Recording, ending
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.holdings import Holding
 from rlmem.measure.attach import preload
 from rlmem.moments import Moment
-from rlmem.report.recorded import ending
 from rlmem.runner.caps import make_group
 from rlmem.runner.causes import find_cause
 from rlmem.runner.foreground import CommandError, Foreground
@@ -152,7 +153,7 @@ def test_a_command_over_its_limit_is_stopped_and_that_is_said(tmp_path: Path) ->
     assert ended.postmortem is not None
     assert ended.postmortem.kind == "limit"
     assert "--max-ram" in ended.postmortem.cause
-    assert [event["kind"] for event in ended.events] == ["warn", "stop"]
+    assert [event.kind for event in ended.events] == ["warn", "stop"]
     assert any(text.startswith("RAM at ") and "of --max-ram" in text for text in said)
     # A look is taken before its time when memory grows fast, so it does not get far over the level.
     assert ended.peak.nbytes < 1.3 * 120 * MIB
@@ -230,7 +231,7 @@ def test_nobody_of_the_commands_own_session_outlives_it(kill: bool, tmp_path: Pa
         assert ended.exit_code == (137 if kill else 0)
         assert ended.left == ()
         assert not [pid for pid in json.loads(note.read_text()) if is_alive(pid)]
-        assert any("sleep 120" in each["command"] for each in ended.cleared)
+        assert any("sleep 120" in each.command for each in ended.cleared)
         assert stranger.poll() is None
     finally:
         stranger.kill()
@@ -249,7 +250,7 @@ def test_an_orphan_without_our_mark_is_ended_too(tmp_path: Path) -> None:
     """
     ended, _ = supervised(script(body), tmp_path)
     assert ended.exit_code == 0
-    assert [each["command"] for each in ended.cleared] == ["sleep 120"]
+    assert [each.command for each in ended.cleared] == ["sleep 120"]
     assert not is_alive(int(note.read_text()))
 
 
@@ -560,7 +561,7 @@ def test_a_memory_error_in_a_thread_is_told_beside_exit_code_0(tmp_path: Path) -
     assert ended.postmortem is not None
     assert "in thread prefetch" in ended.postmortem.cause
     assert "of RAM and swap (overcommit)" in ended.postmortem.cause
-    assert "but a part of it failed" in ending({"ended": ended.to_dict()})
+    assert "but a part of it failed" in ending(recorded_document(Recording(ended=ended.part()), ()))
 
 
 def test_an_uncaught_bad_alloc_is_told_with_the_limit(tmp_path: Path) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.runs import stored_sweep
@@ -15,6 +14,7 @@ from rlmem.core.target import Target
 from rlmem.documents.fit import RemedyPart
 from rlmem.documents.growth import growth_curve
 from rlmem.documents.plan import PlanDocument, plan_document
+from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError, RlmemError
@@ -51,17 +51,16 @@ def report_document(
     )
 
 
-def recorded_report(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A recorded run, with what its plan says of its main knob and of remedies; the rest of it is as it was recorded."""
-    plan = document.get("plan")
-    if not plan:
-        return {**document, "capacity": None, "remedies": ()}
-    limit = Budget(
-        name="the run's limit", ram_bytes=plan["machine"]["ram_bytes"], ram_source=plan["machine"]["ram_source"] or ""
-    )
-    spec = RunSpec().having(flatten(plan["target"]["spec"]), "the recorded run")
+def recorded_report(document: RecordedDocument) -> RecordedDocument:
+    """Return a recorded run with what its plan says of its main knob and of remedies."""
+    plan = document.plan
+    if plan is None:
+        return document
+    machine = plan.machine
+    limit = Budget(name="the run's limit", ram_bytes=machine.ram_bytes, ram_source=machine.ram_source or "")
+    spec = RunSpec().having(flatten(plan.target.spec), "the recorded run")
     subject = ClosedForm().subject(spec, limit)
-    return {**document, "capacity": capacity_curve(subject), "remedies": remedies(subject)}
+    return replace(document, capacity=capacity_curve(subject), remedies=remedies(subject))
 
 
 def newest_measurement(target: str) -> SweepDocument | None:

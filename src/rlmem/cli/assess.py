@@ -100,5 +100,5 @@ def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *,
     if html:
         emit_html(recorded_report(document), html, redact=redact)
     emit(render_view(document, recorded_view, wanted, output), output)
-    well = document["status"] in {"ok", "interrupted", "running"} and document["judgement"]["state"] != "leaking"
+    well = document.status in {"ok", "interrupted", "running"} and document.judgement.state != "leaking"
     return 0 if well else 1

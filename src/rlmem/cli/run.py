@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import shlex
 import sys
-import tempfile
-import uuid
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,9 +13,7 @@ from rlmem.cli.common import in_typed_unit, write_whole
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.moments import Moment
-    from rlmem.runner.guarding import Load, Policy
-    from rlmem.runner.supervise import Ended
+    from rlmem.documents.recorded import RecordedDocument
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -121,11 +115,10 @@ def command(
     Exit code: the command's own, 128 + n when signal n ended it, 127 when there is no such command,
       126 when it cannot be run, 2 for wrong usage.
     """
-    from rlmem.report.recorded import recorded_document, summary_lines
+    from rlmem.app.run import RunRequest, run
+    from rlmem.report.recorded import summary_lines
     from rlmem.runner.guarding import Policy, parse_action
-    from rlmem.runner.store import utc_now
     from rlmem.units import parse_size
-    from rlmem.version import __version__
 
     if words and words[0].startswith("-") and words[0] != "--":
         known = (name for option in click.get_current_context().command.params for name in option.opts)
@@ -150,17 +143,17 @@ def command(
         grace_s=grace,
         checkpoint_to=str(checkpoint_to.absolute()),
     )
-    header = {
-        "target": _name(words),
-        "command": list(words),
-        "policy": policy.to_dict(),
-        "interval_s": interval,
-        "rlmem": __version__,
-        "started": utc_now(),
-    }
-    ended, moments, run = _supervised(words, policy, header, interval, record=not no_record)
+    request = RunRequest(
+        command=words,
+        policy=policy,
+        interval_s=interval,
+        is_kept=not no_record,
+        invocation=("rlmem", *sys.argv[1:]),
+    )
+    outcome = run(request, _say)
+    ended = outcome.ended
     try:
-        document = recorded_document({**header, "ended": ended.to_dict()}, moments) | {"run": run}
+        document = outcome.document()
         lines = summary_lines(document)
     except Exception as error:  # a mistake of ours must not cost the command its exit code
         _say(f"cannot report on it: {type(error).__name__}: {error}")
@@ -173,52 +166,7 @@ def command(
     return ended.exit_code
 
 
-def _supervised(
-    words: tuple[str, ...], policy: Policy, header: dict[str, Any], interval: float, *, record: bool
-) -> tuple[Ended, tuple[Moment, ...], str | None]:
-    """Run it; how it ended, its timeline, and the stored run."""
-    from rlmem.measure.attach import preload
-    from rlmem.runner.recording import Recorder
-    from rlmem.runner.supervise import RUN_VARIABLE, Supervision
-    from rlmem.runner.tree import JOB_VARIABLE
-
-    job = uuid.uuid4().hex
-    recorder = Recorder(header["target"], ("rlmem", *sys.argv[1:]), header, say=_say) if record else None
-    with tempfile.TemporaryDirectory(prefix="rlmem-run-", ignore_cleanup_errors=True) as folder:
-        supervision = Supervision(
-            words,
-            policy,
-            env={**preload(os.environ), JOB_VARIABLE: job, RUN_VARIABLE: folder},
-            job=job,
-            folder=Path(folder),
-            say=_say,
-            recorder=recorder,
-            interval_s=interval,
-            advise=_advice,
-        )
-        ended = supervision.go()
-    moments = supervision.timeline.moments
-    if recorder is not None:
-        recorder.finish(ended.status, {**header, "ended": ended.to_dict()})
-    return ended, moments, recorder.run if recorder and not recorder.problem else None
-
-
-def _advice(pid: int, limit: Load | None) -> tuple[str, ...]:
-    """Ask the planner, which is loaded only when a limit comes near."""
-    from rlmem.app.advice import advice_lines
-
-    return advice_lines(pid, limit)
-
-
-def _name(words: tuple[str, ...]) -> str:
-    """What a run is called in lists: its script, else the command."""
-    from rlmem.report.lines import shortened
-
-    script = next((word for word in words if word.endswith(".py")), None)
-    return os.path.basename(script) if script else shortened(" ".join(shlex.join(words).split()), 60)
-
-
-def _write(document: dict[str, Any], output: Path, *, as_json: bool) -> None:
+def _write(document: RecordedDocument, output: Path, *, as_json: bool) -> None:
     from rlmem.cli.common import chosen_format
     from rlmem.report.recorded import recorded_view
     from rlmem.report.render import render_view

@@ -14,7 +14,7 @@ from rlmem.documents.kinds import KINDS
 @click.command("schema")
 @click.argument(
     "which",
-    type=click.Choice(sorted({*KINDS, "run", "moment", "recorded", "report", "fit"})),
+    type=click.Choice(sorted({*KINDS, "run", "fit"})),
     default="plan",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
@@ -34,14 +34,10 @@ def command(which: str, output: Path | None) -> int:
     from rlmem.documents.contract import schema_of
     from rlmem.documents.fit import FitDocument
     from rlmem.documents.kinds import kind_of
-    from rlmem.documents.moment import MomentDocument
-    from rlmem.report.recorded import RECORDED_JSON_SCHEMA
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
     schemas = {
         "run": RUN_JSON_SCHEMA,
-        "moment": schema_of(MomentDocument),
-        "recorded": RECORDED_JSON_SCHEMA,
         "fit": schema_of(FitDocument),
     }
     schema = schema_of(kind_of(which)) if which in KINDS else schemas[which]

@@ -50,6 +50,10 @@ class Document:
             raise ValueError(f"schema {self.schema!r} is not {self.SCHEMA}")
         object.__setattr__(self, "schema", self.SCHEMA)
 
+    def as_written(self, plain: Plain) -> Plain:
+        """Return the JSON data of the document as it is written; a kind may leave out what says nothing."""
+        return plain
+
 
 @overload
 def to_plain(document: Document) -> Plain: ...
@@ -64,10 +68,11 @@ def to_plain(document: Any) -> Any:
     import msgspec
 
     try:
-        return msgspec.json.decode(msgspec.json.encode(document))
+        plain = msgspec.json.decode(msgspec.json.encode(document))
     except UnicodeEncodeError:
         # A name that is not UTF-8 on disk has lone surrogates in Python; msgspec writes UTF-8 only, json escapes them.
-        return json.loads(json.dumps(msgspec.to_builtins(document)))
+        plain = json.loads(json.dumps(msgspec.to_builtins(document)))
+    return document.as_written(plain) if isinstance(document, Document) else plain
 
 
 def read_part(kind: type[PartT], data: Any) -> PartT:

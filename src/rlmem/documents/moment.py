@@ -190,7 +190,7 @@ def _sparse_holding(holding: Plain) -> Plain:
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:
-    """Return the defaults of a part, as JSON has them."""
+    """Return the defaults of a part as JSON has them."""
     return {item.name: [] if item.default == () else item.default for item in fields(kind)}
 
 

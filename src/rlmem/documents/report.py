@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from rlmem.documents.capacity import CapacityCurvePart
-from rlmem.documents.contract import Document, Plain
+from rlmem.documents.capacity import CapacityCurvePart, with_peaks
+from rlmem.documents.contract import Document
 from rlmem.documents.fit import RemedyPart
 from rlmem.documents.growth import GrowthCurvePart
 from rlmem.documents.parts import Size
@@ -25,25 +25,13 @@ class EnvironmentPart:
     versions: Mapping[str, str | None]
 
 
-def _with_peaks(curve: Plain | None) -> Plain | None:
-    """Bring the capacity of ``rlmem.report/1`` up to date; it told the phase of the deciding device only."""
-    if curve is None:
-        return None
-    sizes = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes")
-    rows = [
-        {"value": row["value"], "verdict": row["verdict"], "peaks": [{name: row[name] for name in sizes}]}
-        for row in curve["rows"]
-    ]
-    return {**curve, "rows": rows}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportDocument(Document):
     """Everything a report shows of a planned run."""
 
     SCHEMA: ClassVar[str] = "rlmem.report/2"
     TITLE: ClassVar[str] = "What an HTML report of a planned run carries inside"
-    OLDER: ClassVar[Any] = {"rlmem.report/1": lambda data: {**data, "capacity": _with_peaks(data["capacity"])}}
+    OLDER: ClassVar[Any] = {"rlmem.report/1": lambda data: {**data, "capacity": with_peaks(data["capacity"])}}
 
     written: str
     command: Annotated[tuple[str, ...], Meta(description="that made it")]
@@ -75,7 +63,7 @@ class AssessmentDocument(Document):
 
     SCHEMA: ClassVar[str] = "rlmem.assessment/2"
     TITLE: ClassVar[str] = "rlmem assess"
-    OLDER: ClassVar[Any] = {"rlmem.assessment/1": lambda data: {**data, "capacity": _with_peaks(data["capacity"])}}
+    OLDER: ClassVar[Any] = {"rlmem.assessment/1": lambda data: {**data, "capacity": with_peaks(data["capacity"])}}
 
     plan: PlanDocument
     units: tuple[UnitPart, ...]

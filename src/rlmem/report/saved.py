@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from rlmem.runner.store import Run, Store
 
 #: Schema to the module that knows it, its reader and its view.
-DOCUMENTS = {
-    "rlmem.recorded/1": ("rlmem.report.recorded", "read_recorded_document", "rlmem.report.recorded", "recorded_view"),
-}
+DOCUMENTS = {}
 
 
 def read_document(data: Any, where: str) -> tuple[Any, Callable[[Any], View]]:
@@ -39,9 +37,9 @@ def read_document(data: Any, where: str) -> tuple[Any, Callable[[Any], View]]:
 def run_document(store: Store, run: Run) -> Any:
     """The document of a stored run; made of points or moments where it has them, so one cut short has one too."""
     if run.kind == "run":
-        from rlmem.report.recorded import recorded_document
+        from rlmem.app.recorded import stored_recording
 
-        return recorded_document(run.document, store.timeline(run.id), run)
+        return stored_recording(store, run)
     if run.kind != "measure":
         return run.document
     from rlmem.app.runs import stored_sweep

@@ -16,6 +16,7 @@ from typing import Any, cast
 from rlmem.agent import PROTOCOL
 from rlmem.agent.children import printable
 from rlmem.agent.protocol import BufferFacts, DescribeAnswer, DescribedFacts, StoreFacts
+from rlmem.documents.moment import MemberPart
 from rlmem.measure import attach
 from rlmem.moments import Moment
 from rlmem.units import KIB
@@ -87,18 +88,18 @@ def _buffer(buffer: BufferFacts) -> BufferFacts:
     return kept
 
 
-def member_rows(members: Sequence[Member]) -> tuple[dict[str, Any], ...]:
-    """The processes as plain data, largest first, at most ``MOST_MEMBERS``; PSS and USS as last read, None where unknown."""
+def member_parts(members: Sequence[Member]) -> tuple[MemberPart, ...]:
+    """The processes as recordings have them, largest first, at most ``MOST_MEMBERS``; PSS and USS as last read."""
     return tuple(
-        {
-            "pid": member.pid,
-            "role": member.role,
-            "command": printable(member.command)[:LONGEST_COMMAND],
-            "rss_bytes": member.rss_bytes,
-            "pss_bytes": member.pss_bytes,
-            "uss_bytes": member.uss_bytes,
-            "threads": member.threads,
-        }
+        MemberPart(
+            pid=member.pid,
+            role=member.role,
+            command=printable(member.command)[:LONGEST_COMMAND],
+            rss_bytes=member.rss_bytes,
+            pss_bytes=member.pss_bytes,
+            uss_bytes=member.uss_bytes,
+            threads=member.threads,
+        )
         for member in sorted(members, key=lambda member: -member.rss_bytes)[:MOST_MEMBERS]
     )
 
@@ -109,7 +110,7 @@ class Foretold:
     def __init__(self, ask: Callable[[int], DescribeAnswer] = describe) -> None:
         #: The facts, once a model was met.
         self.described: DescribedFacts | None = None
-        self.members: tuple[dict[str, Any], ...] = ()
+        self.members: tuple[MemberPart, ...] = ()
         self._ask = ask
         self._largest, self._tries, self._asked_s = 0, 0, -LEAST_SECONDS
         self._thread: threading.Thread | None = None
@@ -125,7 +126,7 @@ class Foretold:
         never comes. Nothing is asked while the guard has to act.
         """
         if members and moment.tree_bytes > self._largest:
-            self._largest, self.members = moment.tree_bytes, member_rows(members)
+            self._largest, self.members = moment.tree_bytes, member_parts(members)
         learner = max((m.pid for m in members if steps.get(m.pid, -1) >= 0), key=lambda pid: steps[pid], default=None)
         if learner is not None and is_calm and self._is_due(moment):
             self._tries, self._asked_s = self._tries + 1, moment.at_s

@@ -5,8 +5,9 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
+from rlmem.documents.parts import part_of
+from rlmem.documents.recorded import PolicyPart
 from rlmem.errors import UsageError
 from rlmem.moments import Moment
 from rlmem.units import format_size
@@ -32,9 +33,9 @@ class Policy:
     grace_s: float = GRACE_SECONDS
     checkpoint_to: str = ""
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {name: getattr(self, name) for name in self.__slots__}
+    def part(self) -> PolicyPart:
+        """Return the same as documents and the store have it."""
+        return part_of(PolicyPart, self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,14 +12,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.documents.contract import to_plain
+from rlmem.documents.recorded import MOST_OWNERS, Recording
 from rlmem.errors import RlmemError
 from rlmem.moments import Moment
 from rlmem.runner.store import StoreBusyError, open_store
 from rlmem.watch.history import BATCH, thin
 
 FLUSH_SECONDS = 5.0
-#: Owners kept with a moment, largest first; hundreds of small ones would fill the store.
-MOST_OWNERS = 24
 #: How long a batch waits for another rlmem that writes, before it is tried again with the next one.
 BUSY_SECONDS = 2.0
 
@@ -75,15 +75,15 @@ class Recorder:
     """Writes batches to the store in a thread of its own: a slow or full disk never holds up the guard."""
 
     def __init__(
-        self, target: str, command: Sequence[str], header: Mapping[str, Any], *, say: Callable[[str], None],
+        self, command: Sequence[str], recording: Recording, *, say: Callable[[str], None],
         path: Path | None = None, flush_s: float = FLUSH_SECONDS,
     ) -> None:  # fmt: skip
         self.run: str | None = None
         #: Why recording stopped, if it did.
         self.problem = ""
         self._say, self._path, self._flush = say, path, flush_s
-        self._target, self._command, self._header = target, tuple(command), dict(header)
-        self._written: Mapping[str, Any] | None = None
+        self._command, self._recording = tuple(command), recording
+        self._written: Recording | None = None
         self._added: dict[int, Moment] = {}
         self._gone: list[int] = []
         self._lock, self._stop = threading.Lock(), threading.Event()
@@ -104,17 +104,17 @@ class Recorder:
                 self._gone.append(number)
 
     def note(self, facts: Mapping[str, Any]) -> None:
-        """Take plain facts into the header with the next batch: a recording that is cut short has them too."""
+        """Take fields of the recording with the next batch: one that is cut short has them too."""
         with self._lock:
-            self._header = {**self._header, **facts}
+            self._recording = replace(self._recording, **facts)
 
-    def finish(self, status: str, document: Mapping[str, Any]) -> None:
+    def finish(self, status: str, recording: Recording) -> None:
         """Write what is left and close the run; after a full disk this is tried once more."""
         self._stop.set()
         if self._thread.ident is not None:
             self._thread.join()
         failed, self.problem = self.problem, ""
-        self._guarded(lambda: self._close(status, document), last=True)
+        self._guarded(lambda: self._close(status, recording), last=True)
         self.problem = self.problem or failed
 
     def _work(self) -> None:
@@ -124,32 +124,32 @@ class Recorder:
                 return
 
     def _begin(self) -> None:
-        header = self._header
+        recording = self._recording
         with open_store(self._path, write=True) as store:
-            self.run = store.begin("run", self._target, command=self._command, document=header).id
-        self._written = header
+            self.run = store.begin("run", recording.target, command=self._command, document=to_plain(recording)).id
+        self._written = recording
 
     def _write(self) -> None:
         if self.run is None:
             self._begin()
         with self._lock:
-            added, gone, header = dict(self._added), tuple(self._gone), self._header
-        if self.run is None or not (added or gone or header is not self._written):
+            added, gone, recording = dict(self._added), tuple(self._gone), self._recording
+        if self.run is None or not (added or gone or recording is not self._written):
             return
         with open_store(self._path, write=True, busy_s=BUSY_SECONDS) as store:
             store.record(self.run, added, gone)
-            if header is not self._written:
-                store.reopen(self.run, header)
-                self._written = header
+            if recording is not self._written:
+                store.reopen(self.run, to_plain(recording))
+                self._written = recording
         with self._lock:
             self._added = {n: moment for n, moment in self._added.items() if moment is not added.get(n)}
             del self._gone[: len(gone)]
 
-    def _close(self, status: str, document: Mapping[str, Any]) -> None:
+    def _close(self, status: str, recording: Recording) -> None:
         self._write()
         assert self.run is not None
         with open_store(self._path, write=True) as store:
-            store.finish(self.run, status, document)
+            store.finish(self.run, status, to_plain(recording))
 
     def _guarded(self, work: Callable[[], None], *, last: bool = False) -> None:
         """Recording may fail; the run goes on. A batch that another process kept out comes with the next one."""

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,6 +17,18 @@ from rlmem.agent import deaths as word
 from rlmem.agent import proc
 from rlmem.agent.exits import TOLD
 from rlmem.agent.protocol import CheckpointAnswer, DescribedFacts, ExitNote, KillNote, Question
+from rlmem.documents.moment import MemberPart
+from rlmem.documents.parts import part_of
+from rlmem.documents.recorded import (
+    DeathPart,
+    EndPart,
+    EventPart,
+    ExitPart,
+    GrownPart,
+    LeftPart,
+    PeakMomentPart,
+    PostMortemPart,
+)
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Progress
 from rlmem.measure import attach
@@ -83,7 +95,7 @@ class Peak:
     phase: str = ""
     step: int | None = None
     seen: bool = True
-    members: tuple[Mapping[str, Any], ...] = ()
+    members: tuple[MemberPart, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,14 +106,14 @@ class Ended:
     status: str
     wall_s: float
     peak: Peak
-    events: tuple[Mapping[str, Any], ...] = ()
+    events: tuple[EventPart, ...] = ()
     deaths: tuple[Death, ...] = ()
     #: Processes that a signal ended and rlmem did not.
     exits: tuple[Exit, ...] = ()
     postmortem: PostMortem | None = None
     #: Processes that the command left behind: those that stay, and the ones that rlmem ended, with their commands.
     left: tuple[int, ...] = ()
-    cleared: tuple[Mapping[str, Any], ...] = ()
+    cleared: tuple[LeftPart, ...] = ()
     signals: tuple[str, ...] = ()
     checkpoint: CheckpointAnswer | None = None
     #: What the agent said of the model that was trained, for a report to make a prediction from.
@@ -114,9 +126,18 @@ class Ended:
             return 1
         return self.returncode if self.returncode >= 0 else 128 - self.returncode
 
-    def to_dict(self) -> dict[str, Any]:
-        """As plain data."""
-        return {**asdict(self), "exit_code": self.exit_code}
+    def part(self) -> EndPart:
+        """Return the same as documents and the store have it."""
+        postmortem = self.postmortem
+        grown = tuple(part_of(GrownPart, row) for row in postmortem.grown) if postmortem else ()
+        return part_of(
+            EndPart,
+            self,
+            peak=part_of(PeakMomentPart, self.peak),
+            deaths=tuple(part_of(DeathPart, death) for death in self.deaths),
+            exits=tuple(part_of(ExitPart, exit_) for exit_ in self.exits),
+            postmortem=part_of(PostMortemPart, postmortem, grown=grown) if postmortem else None,
+        )
 
 
 class Watching:
@@ -171,7 +192,7 @@ class Supervision:
         self._recorder, self._interval, self._advise, self._clock = recorder, interval_s, advise, clock
         self._guard, self._foretold = Guard(policy), Foretold()
         self._response = Response(policy, self, self._say)
-        self._events: list[dict[str, Any]] = []
+        self._events: list[EventPart] = []
         self._begin = clock()
         self._peak, self._hwm = Peak(), 0
         self._moment: Moment | None = None
@@ -182,7 +203,7 @@ class Supervision:
         self._members: dict[int, Member] = {}
         self._bounds = Bounds()
         #: Who was left behind and is ended by us.
-        self._cleared: tuple[Mapping[str, Any], ...] = ()
+        self._cleared: tuple[LeftPart, ...] = ()
         #: What the planner would change, asked for when a limit comes near, while there is a process to ask about.
         self._advice: tuple[str, ...] = ()
         #: What there was when owners were last seen, and whether they were told with the last warning.
@@ -350,7 +371,7 @@ class Supervision:
     # -- what is said -----------------------------------------------------------------------------------------------
 
     def _say(self, kind: str, text: str) -> None:
-        self._events.append({"at_s": round(self._clock() - self._begin, 1), "kind": kind, "text": text})
+        self._events.append(EventPart(at_s=round(self._clock() - self._begin, 1), kind=kind, text=text))
         self._print(text)
 
     def _tell(self, alarm: Alarm) -> None:
@@ -410,7 +431,7 @@ class Supervision:
 
         if not tree.wait(NOTICE_SECONDS, but=may_stay):
             left = [pid for pid in tree.refresh() if not may_stay(pid)]
-            self._cleared = tuple({"pid": pid, "command": proc.command(pid)} for pid in left)
+            self._cleared = tuple(LeftPart(pid=pid, command=proc.command(pid)) for pid in left)
             tree.terminate(left)
             tree.wait(LEAVE_SECONDS, but=may_stay)
             tree.end(but=may_stay)

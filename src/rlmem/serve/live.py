@@ -13,7 +13,7 @@ from typing import Any
 from rlmem.agent import proc
 from rlmem.app.watch import moment_document
 from rlmem.documents.contract import to_plain
-from rlmem.documents.moment import moment_data
+from rlmem.documents.moment import MomentPart, moment_part
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.measure import attach
 from rlmem.measure.processes import Process, every, living
@@ -109,7 +109,7 @@ class Watched:
     watching: Watching
     number: int = 0
     frame: Frame | None = None
-    moments: list[dict[str, Any]] = field(default_factory=list)
+    moments: list[MomentPart] = field(default_factory=list)
     end: str = ""
     looked_at: float = 0.0
     #: CPU time the sampler has taken, and since when: what a watch costs is measured, not promised.
@@ -185,7 +185,7 @@ class Hub:
             target = watched.watching.targets[0]
             if target.frame is not None and not target.end:
                 watched.frame = target.frame
-                watched.moments.append(moment_data(target.frame.moment))
+                watched.moments.append(moment_part(target.frame.moment))
                 if len(watched.moments) > MOST_MOMENTS:
                     del watched.moments[: len(watched.moments) // 4 : 2]
             watched.end = watched.end or target.end

@@ -9,7 +9,6 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.report import report_document
-from rlmem.documents.contract import to_plain
 from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.processes import living
 from rlmem.report.html.render import render_html
@@ -201,6 +200,6 @@ def _runs(made: APIRouter, desk: Desk) -> None:
     @made.get("/runs/{run}/report.html")
     def report(run: str) -> Response:
         document, _, name = runs.document(store, run)
-        if to_plain(document)["schema"] not in runs_page.REPORTED:
+        if not isinstance(document, runs_page.REPORTED):
             raise UsageError(f"run {name} has no report of its own; its JSON is at /api/runs/{name}")
         return saved(render_html(document))

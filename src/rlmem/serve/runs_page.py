@@ -6,7 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
-from rlmem.documents.contract import Document, to_plain
+from rlmem.documents.comparison import ComparisonDocument
+from rlmem.documents.recorded import RecordedDocument
+from rlmem.documents.recorded_comparison import RecordedComparisonDocument, TimelinesPart
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Chart, Line, draw, legend
 from rlmem.report.html.markup import Child, element
@@ -110,16 +112,15 @@ def _list(rows: Sequence[Mapping[str, Any]], total: int) -> Element:
 
 def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child]:
     """One run: a recorded one as its report, others as they are shown in a terminal."""
-    schema = document.SCHEMA if isinstance(document, Document) else document["schema"]
     take = element(
         "div",
         {"class": "take"},
         element("a", {"class": "button", "href": f"/runs/{run}/report.html", "download": f"{run}.html"}, "Report")
-        if schema in REPORTED
+        if isinstance(document, REPORTED)
         else None,
         element("a", {"class": "button", "href": f"/api/runs/{run}"}, "JSON"),
     )
-    if schema == "rlmem.recorded/1":
+    if isinstance(document, RecordedDocument):
         title, about = recorded_title(document)
         return [element("h1", {}, title), element("p", {"class": "about"}, about), take, recorded_sections(document)]
     arranged = view(document)
@@ -127,7 +128,7 @@ def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child
 
 
 #: Documents whose report can be saved.
-REPORTED = ("rlmem.recorded/1",)
+REPORTED = (RecordedDocument,)
 
 
 def compare_page(document: Any, view: Callable[[Any], View], left: str, right: str) -> list[Child]:
@@ -138,12 +139,12 @@ def compare_page(document: Any, view: Callable[[Any], View], left: str, right: s
     return [
         element("h1", {}, arranged.title),
         element("div", {"class": "take"}, links, swap),
-        _together(to_plain(document), left, right),
+        _together(document, left, right),
         parts.of_view(arranged),
     ]
 
 
-def _together(document: Mapping[str, Any], left: str, right: str) -> Child:
+def _together(document: Any, left: str, right: str) -> Child:
     """Peaks as two bars, and memory over time as two lines."""
     pairs = _peaks(document)
     if not pairs:
@@ -154,23 +155,24 @@ def _together(document: Mapping[str, Any], left: str, right: str) -> Child:
         bars.append(element("h3", {}, words))
         for name, size, look in zip((left, right), sizes, ("of-replay", "of-checkpoint"), strict=True):
             bars.append(element("div", {"class": "bar"}, parts.bar_line(name, size, 0, top, look)))
-    return parts.section("Peaks", element("div", {"class": "bars"}, bars), _lines(document, left, right), name="peaks")
+    lines = _lines(document.moments, left, right) if isinstance(document, RecordedComparisonDocument) else None
+    return parts.section("Peaks", element("div", {"class": "bars"}, bars), lines, name="peaks")
 
 
-def _peaks(document: Mapping[str, Any]) -> list[tuple[str, tuple[int, int]]]:
-    if document.get("devices"):
-        return [
-            (device["device"].upper(), (device["left_bytes"], device["right_bytes"])) for device in document["devices"]
-        ]
-    sides = [document.get(side, {}).get("peak_bytes") for side in ("left", "right")]
-    return [("RAM", (sides[0], sides[1]))] if all(sides) else []
+def _peaks(document: Any) -> list[tuple[str, tuple[int, int]]]:
+    match document:
+        case ComparisonDocument():
+            return [(device.device.upper(), (device.left_bytes, device.right_bytes)) for device in document.devices]
+        case RecordedComparisonDocument(left=left, right=right) if left.peak_bytes and right.peak_bytes:
+            return [("RAM", (left.peak_bytes, right.peak_bytes))]
+    return []
 
 
-def _lines(document: Mapping[str, Any], left: str, right: str) -> Child:
-    moments = document.get("moments")
-    if not isinstance(moments, Mapping) or not all(len(moments[side]) > 1 for side in ("left", "right")):
+def _lines(moments: TimelinesPart, left: str, right: str) -> Child:
+    if min(len(moments.left), len(moments.right)) < 2:
         return None
-    points = {side: tuple((float(at), float(size)) for at, size in moments[side]) for side in ("left", "right")}
+    sides = {"left": moments.left, "right": moments.right}
+    points = {side: tuple((at, float(size)) for at, size in timeline) for side, timeline in sides.items()}
     last = max(at for each in points.values() for at, _ in each)
     high = max(size for each in points.values() for _, size in each)
     chart = Chart(

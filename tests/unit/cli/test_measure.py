@@ -19,6 +19,8 @@ from rlmem.documents.contract import from_plain, schema_of
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
+from rlmem.holdings import Holding
+from rlmem.moments import Moment
 from rlmem.points import Point, PointOptions, PredictedPeak, Values
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.units import GIB, MIB
@@ -264,10 +266,10 @@ def test_stored_sweeps_are_compared_and_not_with_plans(capsys: pytest.CaptureFix
 
 def recorded(size: int) -> str:
     """A run as 'rlmem run' stores it; its id."""
-    owner = {"path": "buffer", "kind": "array", "type": "ndarray", "nbytes": size, "resident_bytes": size}
+    owner = Holding(path="buffer", kind="array", type="ndarray", nbytes=size, resident_bytes=size)
     moments = [
-        {"at_s": 1.0, "tree_bytes": size, "rss_bytes": size, "phase": "collect"},
-        {"at_s": 2.0, "tree_bytes": size + GIB, "rss_bytes": size + GIB, "phase": "update", "holdings": [owner]},
+        Moment(at_s=1.0, tree_bytes=size, rss_bytes=size, phase="collect"),
+        Moment(at_s=2.0, tree_bytes=size + GIB, rss_bytes=size + GIB, phase="update", holdings=(owner,)),
     ]
     header = {"target": "größe 🚁.py", "command": ["python", "größe 🚁.py"]}
     with open_store(write=True) as store:

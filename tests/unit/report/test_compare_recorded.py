@@ -7,14 +7,16 @@ from typing import Any
 
 import pytest
 
+from rlmem.app.recorded import recorded_document
+from rlmem.documents.contract import from_plain, read_part, to_plain
+from rlmem.documents.recorded import MOST_OWNERS, RecordedDocument, Recording
+from rlmem.documents.recorded_comparison import MOST_POINTS, REST, RecordedComparisonDocument, compare_recorded
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding
 from rlmem.moments import Moment
-from rlmem.report.compare_recorded import MOST_POINTS, REST, compare_recorded, compare_recorded_view
+from rlmem.report.compare_recorded import compare_recorded_view
 from rlmem.report.comparing import compare_documents
-from rlmem.report.recorded import recorded_document
 from rlmem.report.render import render_view
-from rlmem.runner.recording import MOST_OWNERS
 from rlmem.units import MIB
 
 FORMATS = ("text", "markdown", "json")
@@ -37,16 +39,24 @@ def moment(at_s: float, mib: int, *owners: Holding, phase: str = "collect") -> M
     )
 
 
-def document(*moments: Moment, target: str = "train.py", ended: bool = True, **end: Any) -> dict[str, Any]:
+def document(*moments: Moment, target: str = "train.py", ended: bool = True, **end: Any) -> RecordedDocument:
     header: dict[str, Any] = {"target": target, "command": ["python", target], "started": "2026-01-02T03:04:05Z"}
     if ended:
         peak = {"nbytes": 0, "at_s": 0.0, "phase": "", "step": None, "seen": True}
         header["ended"] = {"returncode": 0, "exit_code": 0, "status": "ok", "wall_s": 60.0, "peak": peak, **end}
-    return recorded_document(header, moments)
+    return recorded_document(read_part(Recording, header), moments)
 
 
-def both(left: dict[str, Any], right: dict[str, Any]) -> dict[str, Any]:
+def compared(left: RecordedDocument, right: RecordedDocument) -> RecordedComparisonDocument:
     return compare_recorded((left, right), ("3f9a", "81c0"))
+
+
+def both(left: RecordedDocument, right: RecordedDocument) -> dict[str, Any]:
+    return to_plain(compared(left, right))
+
+
+def render(data: dict[str, Any], wanted: str = "text") -> str:
+    return render_view(from_plain(RecordedComparisonDocument, data, "it"), compare_recorded_view, wanted, None)
 
 
 def owners(data: dict[str, Any]) -> dict[str, tuple[int | None, int | None]]:
@@ -102,7 +112,7 @@ def test_a_phase_that_one_side_never_had_is_not_known_there() -> None:
 def test_every_format_has_the_figures_of_both_sides(wanted: str) -> None:
     data = both(LEFT, RIGHT)
     before = json.dumps(data)
-    out = render_view(data, compare_recorded_view, wanted, None)
+    out = render(data, wanted)
     for text in (REST, "log", "collect", "ended well after 60 s"):
         assert text in out
     if wanted == "json":
@@ -116,7 +126,7 @@ def test_owners_that_one_side_does_not_know_are_none_and_the_view_says_so() -> N
     data = both(LEFT, document(moment(1.0, 500)))
     assert owners(data) == {"buffer": (200, None), REST: (80, None), "net": (20, None)}
     assert data["right"]["owners_at_s"] is None
-    out = render_view(data, compare_recorded_view, "text", None)
+    out = render(data)
     assert "81c0: owners are not known" in out
     assert "3f9a: owners are not known" not in out
 
@@ -124,7 +134,7 @@ def test_owners_that_one_side_does_not_know_are_none_and_the_view_says_so() -> N
 def test_without_owners_on_both_sides_there_is_no_table_of_them() -> None:
     data = both(document(moment(1.0, 500)), document(moment(1.0, 400)))
     assert data["owners"] == []
-    out = render_view(data, compare_recorded_view, "text", None)
+    out = render(data)
     assert "Who held the peak" not in out
     assert "-100 MiB" in out
 
@@ -145,7 +155,7 @@ def test_the_rest_is_not_known_where_owners_held_more_at_another_time() -> None:
     left = document(moment(1.0, 100), moment(50.0, 90, held("buffer", 120)))
     data = both(left, RIGHT)
     assert owners(data)[REST] == (None, 50)
-    assert "3f9a: owners were asked 49 s from the peak." in render_view(data, compare_recorded_view, "text", None)
+    assert "3f9a: owners were asked 49 s from the peak." in render(data)
 
 
 def test_a_recording_that_was_cut_short_is_compared_without_its_end() -> None:
@@ -153,7 +163,7 @@ def test_a_recording_that_was_cut_short_is_compared_without_its_end() -> None:
     left = data["left"]
     assert (left["status"], left["wall_s"], left["peak_bytes"]) == ("running", None, 250 * MIB)
     assert "the recording has no end" in left["ending"]
-    assert "3f9a: still running" in render_view(data, compare_recorded_view, "text", None)
+    assert "3f9a: still running" in render(data)
 
 
 @pytest.mark.parametrize("moments", [(), (moment(0.5, 0),), (moment(0.5, 0, held("buffer", 1)),)])
@@ -162,19 +172,19 @@ def test_a_peak_of_nothing_is_not_known(moments: tuple[Moment, ...]) -> None:
     assert [data["left"][key] for key in ("peak_bytes", "at_s", "phase")] == [None, None, ""]
     assert owners(data)[REST] == (None, 50)
     for wanted in FORMATS:
-        assert "peak not known" in render_view(data, compare_recorded_view, wanted, None)
+        assert "peak not known" in render(data, wanted)
 
 
 def test_a_peak_between_two_looks_counts_and_the_cause_of_death_is_told() -> None:
     peak = {"nbytes": 700 * MIB, "at_s": 2.5, "phase": "update", "step": 7, "seen": False}
-    cause = {"cause": "ended by the kernel's OOM killer", "grown": [], "changes": []}
+    cause = {"kind": "oom-killer", "cause": "ended by the kernel's OOM killer", "grown": [], "changes": []}
     died = document(
         moment(2.0, 300, held("buffer", 200)), peak=peak, status="oom", returncode=-9, exit_code=137, postmortem=cause
     )
     data = both(LEFT, died)
     assert owners(data)[REST] == (80, 500)
     assert data["right"]["status"] == "oom"
-    out = render_view(data, compare_recorded_view, "text", None)
+    out = render(data)
     assert "81c0: killed by SIGKILL after 60 s" in out
     assert "81c0: why: ended by the kernel's OOM killer" in out
 
@@ -182,8 +192,11 @@ def test_a_peak_between_two_looks_counts_and_the_cause_of_death_is_told() -> Non
 def test_a_target_may_have_any_name() -> None:
     data = both(document(moment(1.0, 10), target="größe 🚁 [red].py"), document(moment(1.0, 10), target=""))
     for wanted in ("text", "json"):
-        assert "größe 🚁 [red].py" in render_view(data, compare_recorded_view, wanted, None)
-    assert compare_recorded_view(data).title == "3f9a (größe 🚁 [red].py)  ↔  81c0"
+        assert "größe 🚁 [red].py" in render(data, wanted)
+    assert (
+        compare_recorded_view(from_plain(RecordedComparisonDocument, data, "it")).title
+        == "3f9a (größe 🚁 [red].py)  ↔  81c0"
+    )
 
 
 @pytest.mark.parametrize("count", [1, MOST_POINTS, MOST_POINTS + 1, 3001])
@@ -207,19 +220,10 @@ def test_a_run_compared_with_itself_differs_in_nothing() -> None:
 def test_two_recorded_documents_compare_with_their_own_view() -> None:
     data, view = compare_documents((LEFT, RIGHT), ("a", "b"))
     assert data == compare_recorded((LEFT, RIGHT), ("a", "b"))
-    assert view is compare_recorded_view
+    assert view(data) == compare_recorded_view(compare_recorded((LEFT, RIGHT), ("a", "b")))
 
 
-@pytest.mark.parametrize(
-    ("schemas", "kinds"),
-    [
-        (("rlmem.plan/1", "rlmem.recorded/1"), "plan and recorded"),
-        (("rlmem.sweep/1", "rlmem.plan/1"), "sweep and plan"),
-        (("rlmem.bench/1", "rlmem.bench/1"), "bench and bench"),
-        (("rlmem.recorded/1", "rlmem.recorded/2"), "recorded and recorded"),
-    ],
-)
-def test_documents_of_other_kinds_are_refused_by_their_labels(schemas: tuple[str, str], kinds: str) -> None:
-    expected = f"^a and b are {kinds}: only two plans, two sweeps or two recorded runs compare$"
+def test_documents_of_other_kinds_are_refused_by_their_labels() -> None:
+    expected = "^a and b are recorded and compare-recorded: only two plans, two sweeps or two recorded runs compare$"
     with pytest.raises(UsageError, match=expected):
-        compare_documents([{"schema": schema} for schema in schemas], ("a", "b"))
+        compare_documents((LEFT, compared(LEFT, RIGHT)), ("a", "b"))

@@ -13,17 +13,20 @@ import pytest
 from jsonschema import validate
 
 from rlmem import load, make_budget
+from rlmem.app.recorded import recorded_document
 from rlmem.app.report import recorded_report, report_document
 from rlmem.cli import run as rlmem
 from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
+from rlmem.documents.moment import moment_part
+from rlmem.documents.recorded import PolicyPart, Recording
 from rlmem.documents.report import ReportDocument
+from rlmem.moments import Moment
 from rlmem.planner import ClosedForm
 from rlmem.report.html.markup import element, text
 from rlmem.report.html.page import one_file
 from rlmem.report.html.render import render_html
 from rlmem.report.html.scale import Scale, count_ticks, size_ticks
 from rlmem.report.html.time_parts import thinned
-from rlmem.report.recorded import recorded_document
 from rlmem.rules import with_findings
 from rlmem.runner.store import open_store
 from rlmem.sources.preset import PRESETS
@@ -134,26 +137,26 @@ def test_what_could_not_be_planned_changed_says_so() -> None:
     assert "Nothing makes the peak smaller" in words
 
 
-def moments(count: int, **more: Any) -> list[dict[str, Any]]:
-    return [{"at_s": float(n), "tree_bytes": (n + 1) << 20, "rss_bytes": 1 << 20, **more} for n in range(count)]
+def moments(count: int, **more: Any) -> list[Moment]:
+    return [Moment(at_s=float(n), tree_bytes=(n + 1) << 20, rss_bytes=1 << 20, **more) for n in range(count)]
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 1000])
 def test_a_recorded_run_has_a_report_however_short_it_was(count: int) -> None:
-    header = {"target": EVIL, "command": ["python", EVIL], "started": "2026-01-01T00:00:00Z"}
-    document = recorded_report(recorded_document(header, moments(count, limit_bytes=GIB, limit_name=EVIL)))
+    recording = Recording(target=EVIL, command=("python", EVIL), started="2026-01-01T00:00:00Z")
+    document = recorded_report(recorded_document(recording, moments(count, limit_bytes=GIB, limit_name=EVIL)))
     read = Reader(render_html(document))
     assert read.sections == ORDER
     assert [tag for tag, _ in read.tags].count("script") == 2
 
 
 def test_thinned_moments_keep_the_largest_and_the_last() -> None:
-    found = moments(5000)
-    found[1234]["tree_bytes"] = 99 * GIB
+    found = [moment_part(moment) for moment in moments(5000)]
+    found[1234] = replace(found[1234], tree_bytes=99 * GIB)
     kept = thinned(found)
     assert len(kept) <= 401
     assert kept[-1] is found[-1]
-    assert max(moment["tree_bytes"] for moment in kept) == 99 * GIB
+    assert max(moment.tree_bytes for moment in kept) == 99 * GIB
 
 
 def test_places_on_an_axis_stay_inside() -> None:
@@ -217,7 +220,7 @@ def test_assess_writes_the_report_of_a_recorded_run(tmp_path: Path, capsys: pyte
         store.record(run.id, dict(enumerate(moments(10))))
     path = tmp_path / "report.html"
     assert rlmem(["assess", run.id, "--html", str(path)]) == 0
-    assert embedded(path.read_text(encoding="utf-8"))["schema"] == "rlmem.recorded/1"
+    assert embedded(path.read_text(encoding="utf-8"))["schema"] == "rlmem.recorded/2"
 
 
 def test_assess_of_a_description_writes_the_same_report_as_plan(tmp_path: Path) -> None:
@@ -279,7 +282,7 @@ def test_a_report_is_not_written_over_its_target(
 
 
 def test_a_recorded_run_is_made_again_with_the_limits_it_had() -> None:
-    policy = {"max_ram_bytes": 1_200_000_000, "max_vram_bytes": None, "max_threads": None, "action": "stop"}
-    document = recorded_document({"target": "t", "command": ["python", "t.py"], "policy": policy}, moments(3))
+    policy = PolicyPart(max_ram_bytes=1_200_000_000, action="stop")
+    document = recorded_document(Recording(target="t", command=("python", "t.py"), policy=policy), moments(3))
     words = "".join(Reader(render_html(recorded_report(document))).words)
     assert "rlmem run --max-ram 1200000000B --on-pressure stop -- python t.py" in words

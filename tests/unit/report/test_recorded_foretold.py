@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from rlmem.documents.contract import from_plain, to_plain
-from rlmem.documents.plan import PlanDocument
+from rlmem.app.recorded import recorded_document
+from rlmem.documents.contract import from_plain, read_part, to_plain
+from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Progress
 from rlmem.moments import Moment
 from rlmem.report.foretold import foretold_curve
-from rlmem.report.recorded import read_recorded_document, recorded_document, recorded_view
+from rlmem.report.recorded import recorded_view
 from rlmem.report.render import render_view
 from rlmem.units import GIB, MIB
 
@@ -57,30 +58,38 @@ def moments(nbytes: int = 340 * MIB, step: int = 5800, **fields: Any) -> list[Mo
     return [Moment(at_s=0.0, tree_bytes=MIB, rss_bytes=MIB), one]
 
 
-def document(facts: dict[str, Any] | None = FACTS, rows: Any = (), status: str = "ok", **seen: Any) -> dict[str, Any]:
+def recorded(header: dict[str, Any], **seen: Any) -> RecordedDocument:
+    return recorded_document(read_part(Recording, header), moments(**seen))
+
+
+def reread(data: Any) -> RecordedDocument:
+    return from_plain(RecordedDocument, json.loads(json.dumps(data)), "it")
+
+
+def document(facts: dict[str, Any] | None = FACTS, rows: Any = (), status: str = "ok", **seen: Any) -> RecordedDocument:
     peak = {"nbytes": 341 * MIB, "at_s": 6.0, "phase": "", "step": None, "seen": False, "members": tuple(rows)}
     ended = {"returncode": 0, "exit_code": 0, "status": status, "wall_s": 7.0, "peak": peak, "described": facts}
-    return recorded_document({"target": "train.py", "command": ["python"], "ended": ended}, moments(**seen))
+    return recorded({"target": "train.py", "command": ["python"], "ended": ended}, **seen)
 
 
-def text(made: dict[str, Any]) -> str:
-    return render_view(json.loads(json.dumps(made)), recorded_view, "text", None)
+def text(made: RecordedDocument) -> str:
+    return render_view(reread(to_plain(made)), recorded_view, "text", None)
 
 
 def test_the_plan_is_a_whole_plan_document_against_the_runs_limit() -> None:
-    made = json.loads(json.dumps(document()))
-    plan = to_plain(from_plain(PlanDocument, made["plan"], "it"))
+    made = to_plain(document())
+    plan = made["plan"]
     assert plan["target"]["name"] == "train.py"
     assert plan["target"]["spec"]["framework"]["version"] == "2.9.2"
     machine = plan["machine"]
     assert (machine["name"], machine["ram_bytes"], machine["ram_source"]) == ("the run's limit", 2 * GIB, "--max-ram")
     assert plan["verdict"] == "fits"
     assert made["versions"] == FACTS["versions"]
-    assert read_recorded_document(made, "it") == made
+    assert to_plain(reread(made)) == made
 
 
 def test_without_a_limit_the_verdict_is_unknown() -> None:
-    plan = document(limit_bytes=None, limit_name="")["plan"]
+    plan = to_plain(document(limit_bytes=None, limit_name=""))["plan"]
     assert (plan["machine"]["ram_bytes"], plan["verdict"]) == (None, "unknown")
 
 
@@ -98,51 +107,52 @@ def test_without_a_limit_the_verdict_is_unknown() -> None:
 )
 def test_there_is_no_plan_where_nothing_is_known_or_the_closed_form_refuses(facts: Any) -> None:
     made = document(facts)
-    assert made["plan"] is None
+    assert made.plan is None
     assert "Predicted beside measured" not in text(made)
 
 
 def test_a_recording_that_was_cut_short_has_both_in_its_header() -> None:
     rows = (row(1, "main"), row(2))
-    made = recorded_document({"target": "train.py", "described": FACTS, "members": rows}, moments())
-    assert made["ended"] is None
-    assert made["plan"]["target"]["spec"]["algorithm"] == "dqn"
-    assert [member["pid"] for member in made["peak"]["members"]] == [1, 2]
+    made = recorded({"target": "train.py", "described": FACTS, "members": rows})
+    assert made.ended is None
+    assert made.plan is not None
+    assert made.plan.target.spec["algorithm"] == "dqn"
+    assert [member.pid for member in made.peak.members] == [1, 2]
     assert {"Predicted beside measured", "Processes at the peak"} <= {s.title for s in recorded_view(made).sections}
 
 
 def test_recordings_and_documents_of_older_versions_still_read() -> None:
     end = {"returncode": 0, "exit_code": 0, "status": "ok", "wall_s": 7.0}
     end["peak"] = {"nbytes": 341 * MIB, "at_s": 6.0, "phase": "", "step": None, "seen": True}
-    made = json.loads(json.dumps(recorded_document({"target": "x", "command": ["x"], "ended": end}, moments())))
+    made = to_plain(recorded({"target": "x", "command": ["x"], "ended": end}))
     assert (made["plan"], made["versions"], made["peak"]["members"]) == (None, {}, [])
     del made["plan"], made["versions"], made["peak"]["members"]
-    assert read_recorded_document(made, "it") == made
-    titles = {section.title for section in recorded_view(made).sections}
+    titles = {section.title for section in recorded_view(reread(made)).sections}
     assert not titles & {"Predicted beside measured", "Processes at the peak"}
 
 
 @pytest.mark.parametrize("plan", ["none", {}, {"peaks": []}])
 def test_a_document_with_a_broken_plan_is_refused(plan: Any) -> None:
     with pytest.raises(UsageError, match="plan"):
-        read_recorded_document({**json.loads(json.dumps(document())), "plan": plan}, "it")
+        reread({**to_plain(document()), "plan": plan})
 
 
 def test_a_document_with_a_broken_member_is_refused() -> None:
-    made = json.loads(json.dumps(document(rows=[row(1)])))
+    made = to_plain(document(rows=[row(1)]))
     made["peak"]["members"][0]["pid"] = "one"
     with pytest.raises(UsageError, match=r"peak\.members\[0\]\.pid"):
-        read_recorded_document(made, "it")
+        reread(made)
 
 
 def test_prediction_and_truth_are_in_one_table_and_buffers_below() -> None:
     made = document()
     (section,) = [each for each in recorded_view(made).sections if each.title == "Predicted beside measured"]
     peaks, buffers = section.tables
-    top = next(peak for peak in made["plan"]["peaks"] if peak["is_peak"])
+    assert made.plan is not None
+    top = next(peak for peak in made.plan.peaks if peak.is_peak)
     (device, *_, measured, difference), reached = peaks.rows
     assert (device, measured) == ("RAM", "341 MiB")
-    assert difference == f"{top['expected_bytes'] / (341 * MIB) - 1:+.1%}"
+    assert difference == f"{top.expected_bytes / (341 * MIB) - 1:+.1%}"
     assert reached[0].startswith("RAM by step")
     assert buffers.rows == (("replay_buffer", "305 KiB", "4.96 MiB", "9.92 MiB"),)
     assert section.lines == ("The measured peak of RAM is within the range that was predicted for as far as it came.",)
@@ -193,16 +203,18 @@ def test_the_processes_are_listed_when_there_are_several() -> None:
 )
 def test_how_workers_were_started_is_read_from_the_processes(rows: list[dict[str, Any]], method: str | None) -> None:
     facts = {**FACTS, "model": {**FACTS["model"], "env": ["VecMonitor", "SubprocVecEnv"]}}
-    plan = document(facts, rows)["plan"]
+    plan = to_plain(document(facts, rows))["plan"]
     assert plan["target"]["origins"].get("env.start_method") == (method and "the processes that were seen")
     if method:
         assert plan["target"]["spec"]["env"]["start_method"] == method
-    assert "env.start_method" not in document(FACTS, rows)["plan"]["target"]["origins"]  # no workers of its own
+    assert (
+        "env.start_method" not in to_plain(document(FACTS, rows))["plan"]["target"]["origins"]
+    )  # no workers of its own
 
 
 def test_the_curve_of_a_prediction_has_the_steps_that_were_seen() -> None:
     (early,), (late,) = (foretold_curve(document(step=step)) for step in (100, 5800))
-    assert early["at_s"] == late["at_s"] == 5.0
-    assert late["expected_bytes"] - early["expected_bytes"] == pytest.approx(5700 / 200_000 * REPLAY_BYTES, abs=100)
-    assert early["low_bytes"] <= early["expected_bytes"] <= early["high_bytes"]
-    assert foretold_curve(document(facts=None)) == []
+    assert early.at_s == late.at_s == 5.0
+    assert late.expected_bytes - early.expected_bytes == pytest.approx(5700 / 200_000 * REPLAY_BYTES, abs=100)
+    assert early.low_bytes <= early.expected_bytes <= early.high_bytes
+    assert foretold_curve(document(facts=None)) == ()

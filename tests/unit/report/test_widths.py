@@ -91,7 +91,7 @@ def views() -> dict[str, View]:
         "explain": explain_view(explanation_document(test_explain_report.TreeExplanation(processes=(explained,) * 3))),
         "explain of a cluster": cluster_view(cluster_document(test_cluster_explained.FOUND)),
         "compare": compare_recorded_view(
-            test_compare_recorded.both(test_compare_recorded.LEFT, test_compare_recorded.RIGHT)
+            test_compare_recorded.compared(test_compare_recorded.LEFT, test_compare_recorded.RIGHT)
         ),
         "run": recorded_view(test_compare_recorded.LEFT),
     }

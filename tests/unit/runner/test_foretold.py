@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from rlmem.documents.moment import MemberPart
 from rlmem.holdings import Holding
 from rlmem.moments import Moment
 from rlmem.runner import foretold
-from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_rows
+from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_parts
 from rlmem.runner.sampler import Pages
 from rlmem.units import MIB
 from rlmem.watch.members import Member
@@ -114,34 +116,28 @@ def test_facts_that_are_none_or_cannot_be_kept_are_none(facts: Mapping[str, Any]
 
 
 def test_members_are_at_most_64_the_largest_first() -> None:
-    rows = member_rows([member(pid, mib=pid) for pid in range(1, 101)])
+    rows = member_parts([member(pid, mib=pid) for pid in range(1, 101)])
     assert len(rows) == MOST_MEMBERS
-    assert [row["pid"] for row in rows] == list(range(100, 36, -1))
+    assert [row.pid for row in rows] == list(range(100, 36, -1))
 
 
 def test_a_member_is_plain_and_what_is_not_known_is_none() -> None:
-    (row,) = member_rows([member(7, command="a\x1b[2J" + "b" * 1000, role="worker", uss_bytes=5)])
-    assert row | {"command": ""} == {
-        "pid": 7,
-        "role": "worker",
-        "command": "",
-        "rss_bytes": 100 * MIB,
-        "pss_bytes": None,
-        "uss_bytes": 5,
-        "threads": 2,
-    }
-    assert row["command"].startswith("a?[2Jb")
-    assert len(row["command"]) == LONGEST_COMMAND
+    (row,) = member_parts([member(7, command="a\x1b[2J" + "b" * 1000, role="worker", uss_bytes=5)])
+    assert replace(row, command="") == MemberPart(
+        pid=7, role="worker", command="", rss_bytes=100 * MIB, pss_bytes=None, uss_bytes=5, threads=2
+    )
+    assert row.command.startswith("a?[2Jb")
+    assert len(row.command) == LONGEST_COMMAND
 
 
 def test_the_processes_are_those_of_the_largest_look_and_told_when_they_change() -> None:
     one = Foretold(Agent({}))
     assert one.look(moment(0, 100), [member(1)], {}) == {"members": one.members}
     assert one.look(moment(1, 300), [member(1), member(2, 200)], {}) == {"members": one.members}
-    assert [row["pid"] for row in one.members] == [2, 1]
+    assert [row.pid for row in one.members] == [2, 1]
     assert one.look(moment(2, 200), [member(1)], {}) == {}
     assert one.look(moment(3, 900), [], {}) == {}  # a look without processes knows nothing of them
-    assert [row["pid"] for row in one.members] == [2, 1]
+    assert [row.pid for row in one.members] == [2, 1]
 
 
 def test_nobody_is_asked_before_somebody_learns() -> None:

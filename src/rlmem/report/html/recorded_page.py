@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.documents.parts import HoldingPart
+from rlmem.documents.recorded import HeldPeakPart, PolicyPart, RecordedDocument
 from rlmem.report.foretold import foretold_curve, foretold_section, processes_section
 from rlmem.report.html import curve_parts, parts
 from rlmem.report.html.chart import gauge
@@ -22,13 +22,13 @@ SMALL_SHARE = 0.005
 _TONES = {"ok": "good", "interrupted": "plain", "running": "plain", "stopped": "warn", "unknown": "warn"}
 
 
-def recorded_title(document: Mapping[str, Any]) -> tuple[str, str]:
+def recorded_title(document: RecordedDocument) -> tuple[str, str]:
     """The title of the page and a line beneath it."""
-    run = f"run {document['run']}, " if document["run"] else ""
-    return str(document["target"]), f"recorded by rlmem run: {run}{document['started']}"
+    run = f"run {document.run}, " if document.run else ""
+    return document.target, f"recorded by rlmem run: {run}{document.started}"
 
 
-def recorded_sections(document: Mapping[str, Any]) -> list[Element]:
+def recorded_sections(document: RecordedDocument) -> list[Element]:
     """The sections of a recorded run, in the order in which they are read."""
     return [
         element("section", {"id": "verdict", "aria-label": "Verdict"}, _verdict(document)),
@@ -36,7 +36,7 @@ def recorded_sections(document: Mapping[str, Any]) -> list[Element]:
         _timeline(document),
         _to_come(document),
         _foretold(document),
-        curve_parts.capacity(document.get("capacity"), "the run's limit"),
+        curve_parts.capacity(document.capacity, "the run's limit"),
         _remedies(document),
         _processes(document),
         _unexplained(document),
@@ -44,13 +44,13 @@ def recorded_sections(document: Mapping[str, Any]) -> list[Element]:
     ]
 
 
-def _verdict(document: Mapping[str, Any]) -> list[Child]:
-    peak = document["peak"]
+def _verdict(document: RecordedDocument) -> list[Child]:
+    peak = document.peak
     lines = parts.verdict(recorded_view(document).verdict)
-    if not peak["nbytes"]:
+    if not peak.nbytes:
         return [lines]
-    limit, tone = peak["limit_bytes"], _TONES.get(document["status"], "bad")
-    size = peak["nbytes"]
+    limit, tone = peak.limit_bytes, _TONES.get(document.status, "bad")
+    size = peak.nbytes
     label = f"peak {format_size(size)}" + (f" of {format_size(limit)}" if limit else "")
     return [
         lines,
@@ -60,24 +60,22 @@ def _verdict(document: Mapping[str, Any]) -> list[Child]:
     ]
 
 
-def _owners(document: Mapping[str, Any]) -> Element:
+def _owners(document: RecordedDocument) -> Element:
     """Who held the peak, largest first; a click says what it is."""
-    peak = document["peak"]
-    held = sorted(
-        (each for each in peak["owners"] if each["device"] == "ram"), key=lambda each: -each["resident_bytes"]
-    )
+    peak = document.peak
+    held = sorted((each for each in peak.owners if each.device == "ram"), key=lambda each: -each.resident_bytes)
     title, name = "Who held the peak", "components"
     if not held:
         words = "Owners are not known: nothing in the program could be asked. `rlmem run -- python …` asks programs that run Python."
         return parts.section(title, element("p", {}, parts.said(words)), name=name)
-    total = max(peak["nbytes"], sum(each["resident_bytes"] for each in held), 1)
-    large = [each for each in held if each["resident_bytes"] >= SMALL_SHARE * total]
-    small = sum(each["resident_bytes"] for each in held if each["resident_bytes"] < SMALL_SHARE * total)
+    total = max(peak.nbytes, sum(each.resident_bytes for each in held), 1)
+    large = [each for each in held if each.resident_bytes >= SMALL_SHARE * total]
+    small = sum(each.resident_bytes for each in held if each.resident_bytes < SMALL_SHARE * total)
     rows: list[Child] = []
     begin = 0
     for number, each in enumerate(large):
         rows.append(_bar(each, begin, total, number))
-        begin += each["resident_bytes"]
+        begin += each.resident_bytes
     rest = total - begin - small
     for words, size, look in (
         (f"{len(held) - len(large)} smaller owners", small, "of-other"),
@@ -86,7 +84,7 @@ def _owners(document: Mapping[str, Any]) -> Element:
         if size > 0:
             rows.append(element("div", {"class": "bar"}, parts.bar_line(words, size, begin, total, look)))
             begin += size
-    away = abs((peak.get("owners_at_s") or 0) - peak["at_s"])
+    away = abs((peak.owners_at_s or 0) - peak.at_s)
     note = f"Owners were asked {format_duration(away)} from the peak." if away >= 1 else ""
     return parts.section(title, element("div", {"class": "bars"}, rows), name=name, note=note)
 
@@ -94,33 +92,33 @@ def _owners(document: Mapping[str, Any]) -> Element:
 _LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
 
 
-def _bar(each: Mapping[str, Any], begin: int, total: int, number: int) -> Element:
+def _bar(each: HoldingPart, begin: int, total: int, number: int) -> Element:
     look = _LOOKS[number] if number < len(_LOOKS) else "of-other"
-    summary = parts.bar_line(each["path"], each["resident_bytes"], begin, total, look)
+    summary = parts.bar_line(each.path, each.resident_bytes, begin, total, look)
     rows = (
-        f"{each['filled']:,}" + (f" of {each['capacity']:,}" if each["capacity"] else ", no end")
-        if each["filled"] is not None
+        f"{each.filled:,}" + (f" of {each.capacity:,}" if each.capacity else ", no end")
+        if each.filled is not None
         else ""
     )
     details = [
-        ("type", each["type"]),
-        ("resident", f"{each['resident_bytes']:,} B"),
-        ("allocated", f"{each['nbytes']:,} B"),
+        ("type", each.type),
+        ("resident", f"{each.resident_bytes:,} B"),
+        ("allocated", f"{each.nbytes:,} B"),
         ("rows", rows),
-        ("note", each.get("note", "")),
+        ("note", each.note),
     ]
     return parts.unfold(summary, parts.facts(details), look="bar")
 
 
-def _timeline(document: Mapping[str, Any]) -> Element:
+def _timeline(document: RecordedDocument) -> Element:
     chart = memory_chart(
-        document["moments"],
-        label=f"memory over time, peak {format_size(document['peak']['nbytes'])}",
+        document.moments,
+        label=f"memory over time, peak {format_size(document.peak.nbytes)}",
         foretold=foretold_curve(document),
     )
     rows = tuple(
-        (row["phase"] or "outside of training", format_size(row["peak_bytes"]), format_duration(row["at_s"]))
-        for row in document["phases"]
+        (row.phase or "outside of training", format_size(row.peak_bytes), format_duration(row.at_s))
+        for row in document.phases
     )
     columns = (Column(title="phase", right=False), Column(title="largest"), Column(title="at"))
     table = (
@@ -131,19 +129,19 @@ def _timeline(document: Mapping[str, Any]) -> Element:
     return parts.section("Over time", chart, table, name="phases")
 
 
-def _to_come(document: Mapping[str, Any]) -> Element:
+def _to_come(document: RecordedDocument) -> Element:
     """What was reserved and not resident yet when it was last asked."""
-    last = next((moment for moment in reversed(document["moments"]) if moment.get("holdings")), None)
+    last = next((moment for moment in reversed(document.moments) if moment.holdings), None)
     rows = []
-    for each in (last or {}).get("holdings") or ():
-        left = each["nbytes"] - each["resident_bytes"]
-        if each.get("device", "ram") == "ram" and each.get("capacity") and left > 0:
-            full = f"{100 * (each.get('filled') or 0) / each['capacity']:.1f} %"
+    for each in (last.holdings if last else None) or ():
+        left = each.nbytes - each.resident_bytes
+        if each.device == "ram" and each.capacity and left > 0:
+            full = f"{100 * (each.filled or 0) / each.capacity:.1f} %"
             rows.append(
                 (
-                    each["path"],
-                    format_size(each["nbytes"]),
-                    format_size(each["resident_bytes"]),
+                    each.path,
+                    format_size(each.nbytes),
+                    format_size(each.resident_bytes),
                     full,
                     format_size(left),
                 )
@@ -156,8 +154,7 @@ def _to_come(document: Mapping[str, Any]) -> Element:
         Column(title="still to come"),
     )
     judged = [
-        element("p", {}, parts.said(f"{document['judgement']['state']}: {reason}"))
-        for reason in document["judgement"]["reasons"]
+        element("p", {}, parts.said(f"{document.judgement.state}: {reason}")) for reason in document.judgement.reasons
     ]
     table = parts.table(
         Table(title="", columns=columns, rows=tuple(rows)), caption="Reserved against resident, at the last look"
@@ -166,7 +163,7 @@ def _to_come(document: Mapping[str, Any]) -> Element:
     return parts.section("Growth to come", judged, table if rows else none, name="growth")
 
 
-def _foretold(document: Mapping[str, Any]) -> Element:
+def _foretold(document: RecordedDocument) -> Element:
     found = foretold_section(document)
     if found is None:
         words = "No prediction: the program trained no model that rlmem knows, or could not be asked."
@@ -174,14 +171,12 @@ def _foretold(document: Mapping[str, Any]) -> Element:
     return parts.of_section(found, name="measured")
 
 
-def _remedies(document: Mapping[str, Any]) -> Element:
+def _remedies(document: RecordedDocument) -> Element:
     """What would have fit, and what else makes such a run smaller."""
-    found = (document["ended"] or {}).get("postmortem")
+    found = document.postmortem
     why = why_section(found) if found else None
-    rows = document.get("remedies") or ()
-    none = (
-        "No remedy makes the peak smaller." if document.get("plan") else "None is known: its model was not described."
-    )
+    rows = document.remedies
+    none = "No remedy makes the peak smaller." if document.plan else "None is known: its model was not described."
     return parts.section(
         "Findings and remedies",
         [
@@ -197,51 +192,51 @@ def _remedies(document: Mapping[str, Any]) -> Element:
     )
 
 
-def _processes(document: Mapping[str, Any]) -> Element:
+def _processes(document: RecordedDocument) -> Element:
     found = processes_section(document)
     if found is None:
         return parts.section("Processes", element("p", {}, "One process: no children of its own."), name="processes")
     return parts.of_section(found, name="processes")
 
 
-def _unexplained(document: Mapping[str, Any]) -> Element:
-    peak = document["peak"]
-    named = sum(each["resident_bytes"] for each in peak["owners"] if each["device"] == "ram")
-    if not peak["nbytes"] or not peak["owners"]:
+def _unexplained(document: RecordedDocument) -> Element:
+    peak = document.peak
+    named = sum(each.resident_bytes for each in peak.owners if each.device == "ram")
+    if not peak.nbytes or not peak.owners:
         words = "All of it: no owner could be asked."
     else:
-        rest = max(0, peak["nbytes"] - named)
+        rest = max(0, peak.nbytes - named)
         words = (
-            f"{format_size(rest)} of the peak, {100 * rest / peak['nbytes']:.1f} %, is not held by an owner with a name: the interpreter, "
+            f"{format_size(rest)} of the peak, {100 * rest / peak.nbytes:.1f} %, is not held by an owner with a name: the interpreter, "
             "library code, the allocator's spare room, and what was not asked in time. `rlmem explain PID` tells these apart while a process runs."
         )
     return parts.section("What is not explained", element("p", {}, parts.said(words)), name="unexplained")
 
 
-def _guard(policy: Mapping[str, Any]) -> list[str]:
+def _guard(policy: PolicyPart) -> list[str]:
     """The limits that were asked for, as options."""
-    sizes = [("--max-ram", policy.get("max_ram_bytes")), ("--max-vram", policy.get("max_vram_bytes"))]
+    sizes = [("--max-ram", policy.max_ram_bytes), ("--max-vram", policy.max_vram_bytes)]
     words = [word for option, nbytes in sizes if nbytes for word in (option, f"{nbytes}B")]
-    words += ["--max-threads", str(policy["max_threads"])] if policy.get("max_threads") else []
-    return words + (["--on-pressure", policy["action"]] if words and policy.get("action") else [])
+    words += ["--max-threads", str(policy.max_threads)] if policy.max_threads else []
+    return words + (["--on-pressure", policy.action] if words and policy.action else [])
 
 
-def _limit(peak: Mapping[str, Any]) -> str:
-    size = f"{format_size(peak['limit_bytes'])}, " if peak["limit_bytes"] else ""
-    return f"{size}{peak['limit_name']}".rstrip(", ")
+def _limit(peak: HeldPeakPart) -> str:
+    size = f"{format_size(peak.limit_bytes)}, " if peak.limit_bytes else ""
+    return f"{size}{peak.limit_name}".rstrip(", ")
 
 
-def _environment(document: Mapping[str, Any]) -> Element:
-    versions = {**document.get("versions", {}), "rlmem": document["rlmem"]}
-    rows = [
-        ("command", element("code", {}, shlex.join(document["command"]))),
+def _environment(document: RecordedDocument) -> Element:
+    versions = {**document.versions, "rlmem": document.rlmem}
+    rows: list[tuple[str, Child]] = [
+        ("command", element("code", {}, shlex.join(document.command))),
         (
             "made again by",
-            element("code", {}, shlex.join(["rlmem", "run", *_guard(document["policy"]), "--", *document["command"]])),
+            element("code", {}, shlex.join(["rlmem", "run", *_guard(document.policy), "--", *document.command])),
         ),
-        ("started", document["started"]),
+        ("started", document.started),
         ("versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
-        ("machine", machine_words(document["machine"])),
-        ("limit", _limit(document["peak"])),
+        ("machine", machine_words(document.machine)),
+        ("limit", _limit(document.peak)),
     ]
     return parts.section("Environment", parts.facts(rows), name="environment")

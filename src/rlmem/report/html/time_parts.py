@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from rlmem import memory_classes
+from rlmem.documents.moment import MomentPart
+from rlmem.report.foretold import PredictedMoment
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
@@ -29,12 +30,12 @@ LEAST_SHARE = 0.01
 
 
 def memory_chart(
-    moments: Sequence[Mapping[str, Any]],
+    moments: Sequence[MomentPart],
     *,
     label: str,
     thresholds: Sequence[tuple[int, str]] = (),
     reach: int | None = None,
-    foretold: Sequence[Mapping[str, float]] = (),
+    foretold: Sequence[PredictedMoment] = (),
 ) -> list[Child]:
     """Resident memory of a tree over time, by owner where owners were asked, and by class where it has none.
 
@@ -45,16 +46,16 @@ def memory_chart(
     if len(shown) < 2:
         return [element("p", {"class": "note"}, "Too few moments for a picture yet.")]
     areas, rows = _stacked(shown)
-    total = tuple((moment["at_s"], float(moment["tree_bytes"])) for moment in shown)
-    limits = [moment["limit_bytes"] for moment in shown if moment.get("limit_bytes")]
+    total = tuple((moment.at_s, float(moment.tree_bytes)) for moment in shown)
+    limits = [moment.limit_bytes for moment in shown if moment.limit_bytes]
     limit = limits[-1] if limits else None
-    low, expected, high = (
-        tuple((row["at_s"], row[key]) for row in foretold) for key in ("low_bytes", "expected_bytes", "high_bytes")
-    )
+    low = tuple((row.at_s, float(row.low_bytes)) for row in foretold)
+    expected = tuple((row.at_s, float(row.expected_bytes)) for row in foretold)
+    high = tuple((row.at_s, float(row.high_bytes)) for row in foretold)
     levels = [Level(at=nbytes, label=words, look="threshold") for nbytes, words in thresholds]
     levels += [Level(at=limit, label=f"limit {format_size(limit)}")] if limit else []
     levels += [Level(at=reach, label=f"comes to {format_size(reach)}", look="reach")] if reach else []
-    first, last = shown[0]["at_s"], shown[-1]["at_s"]
+    first, last = shown[0].at_s, shown[-1].at_s
     chart = Chart(
         label=label,
         x=Scale(low=first, high=max(last, first + 1)),
@@ -68,15 +69,15 @@ def memory_chart(
     return [draw(chart), legend(rows)]
 
 
-def thinned(moments: Sequence[Mapping[str, Any]], most: int = MOST_POINTS) -> list[Mapping[str, Any]]:
+def thinned(moments: Sequence[MomentPart], most: int = MOST_POINTS) -> list[MomentPart]:
     """Moments for a picture: in each of as many spans of time the largest one, and the last of all."""
     if len(moments) <= most:
         return list(moments)
-    first, span = moments[0]["at_s"], max(moments[-1]["at_s"] - moments[0]["at_s"], 1e-9)
-    best: dict[int, Mapping[str, Any]] = {}
+    first, span = moments[0].at_s, max(moments[-1].at_s - moments[0].at_s, 1e-9)
+    best: dict[int, MomentPart] = {}
     for moment in moments:
-        slot = int((moment["at_s"] - first) / span * (most - 1))
-        if slot not in best or moment["tree_bytes"] > best[slot]["tree_bytes"]:
+        slot = int((moment.at_s - first) / span * (most - 1))
+        if slot not in best or moment.tree_bytes > best[slot].tree_bytes:
             best[slot] = moment
     return [*(best[slot] for slot in sorted(best) if best[slot] is not moments[-1]), moments[-1]]
 
@@ -85,25 +86,25 @@ def thinned(moments: Sequence[Mapping[str, Any]], most: int = MOST_POINTS) -> li
 _Answers = list[tuple[float, dict[str, int]]]
 
 
-def _owners(moments: Sequence[Mapping[str, Any]]) -> _Answers:
+def _owners(moments: Sequence[MomentPart]) -> _Answers:
     answers: _Answers = []
     for moment in moments:
-        if moment.get("holdings") is not None:
+        if moment.holdings is not None:
             held: dict[str, int] = {}
-            for each in moment["holdings"]:
-                if each.get("device", "ram") == "ram":
-                    held[each["path"]] = held.get(each["path"], 0) + each["resident_bytes"]
-            answers.append((moment["at_s"], held))
+            for each in moment.holdings:
+                if each.device == "ram":
+                    held[each.path] = held.get(each.path, 0) + each.resident_bytes
+            answers.append((moment.at_s, held))
     return answers
 
 
-def _classes(moments: Sequence[Mapping[str, Any]]) -> _Answers:
+def _classes(moments: Sequence[MomentPart]) -> _Answers:
     answers: _Answers = []
     for moment in moments:
-        if moment.get("portions") is not None:
-            sizes = {portion["name"]: portion["resident_bytes"] for portion in moment["portions"]}
+        if moment.portions is not None:
+            sizes = {portion.name: portion.resident_bytes for portion in moment.portions}
             answers.append(
-                (moment["at_s"], {name: sum(sizes.get(part, 0) for part in parts) for name, _, parts in _CLASSES})
+                (moment.at_s, {name: sum(sizes.get(part, 0) for part in parts) for name, _, parts in _CLASSES})
             )
     return answers
 
@@ -116,10 +117,10 @@ def _largest(answers: _Answers, floor: float) -> list[str]:
     return [name for name, size in sorted(best.items(), key=lambda item: -item[1]) if size >= floor]
 
 
-def _stacked(moments: Sequence[Mapping[str, Any]]) -> tuple[tuple[Area, ...], list[tuple[str, str]]]:
+def _stacked(moments: Sequence[MomentPart]) -> tuple[tuple[Area, ...], list[tuple[str, str]]]:
     """Owners from below, classes of what has none above them, then the rest; straight between two answers."""
-    places = [moment["at_s"] for moment in moments]
-    whole = [float(moment["tree_bytes"]) for moment in moments]
+    places = [moment.at_s for moment in moments]
+    whole = [float(moment.tree_bytes) for moment in moments]
     floor = LEAST_SHARE * max(whole)
     owners, classes = _owners(moments), _classes(moments)
     named = _largest(owners, floor)[:MOST_OWNERS]
