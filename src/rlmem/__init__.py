@@ -36,6 +36,7 @@ _EXPORTS = {
     "parse_target": "rlmem.sources.target",
     "plan_document": "rlmem.documents.plan",
     "snapshot": "rlmem.snapshots",
+    "to_plain": "rlmem.documents.contract",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table
 

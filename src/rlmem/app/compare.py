@@ -1,89 +1,195 @@
-"""Two ledgers side by side, line by line, each at its own peak."""
+"""Two runs side by side: plans, measurements, recorded runs and running processes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
-from rlmem.documents.comparison import (
-    ComparisonDocument,
-    ComponentDifference,
-    DeviceDifference,
-    SettingDifference,
-    SidePart,
-)
-from rlmem.documents.plan import PlanDocument
-from rlmem.fields import FIELDS
-from rlmem.ledger import DEVICES, Ledger, Peak
+from rlmem.app.explain import ExplainRequest, explain
+from rlmem.app.runs import stored_document
+from rlmem.app.subjects import Working, open_subject
+from rlmem.budget import make_budget
+from rlmem.core.target import Target
+from rlmem.documents.comparison import Side, SidePart, compare_sides
+from rlmem.documents.contract import Document
+from rlmem.documents.explanation import ExplanationDocument
+from rlmem.documents.kinds import kind_name
+from rlmem.documents.plan import PlanDocument, plan_document
+from rlmem.documents.recorded import RecordedDocument, peak_sentence
+from rlmem.documents.recorded_comparison import compare_recorded
+from rlmem.documents.sweep import SweepDocument
+from rlmem.documents.sweep_comparison import compare_sweeps
+from rlmem.errors import RlmemError, UsageError
+from rlmem.fields import flatten
+from rlmem.measure.processes import living
+from rlmem.points import Point, axes_text
+from rlmem.runner.store import open_store
+from rlmem.units import format_size
+
+#: What names a running process where its number alone could be the id of a stored run.
+PROCESS = "pid:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Side:
-    """One side of a comparison: what is said of it, its settings as they are nested in a run file, and its ledger."""
+class CompareRequest:
+    """Two runs to compare, as they were named.
 
-    about: SidePart
-    settings: Mapping[str, Any]
-    ledger: Ledger
+    Attributes:
+        left: a target to plan, a stored run, or a process: ``4242``, ``pid:4242``.
+        right: the same.
+        labels: what to call them.
+        ram: the limit of those that are planned.
+        vram: the limit of their GPU.
+        machine: a machine of the catalogue in place of both.
+    """
+
+    left: Target
+    right: Target
+    labels: tuple[str, str]
+    ram: str | None = None
+    vram: str | None = None
+    machine: str | None = None
 
 
-def plan_side(document: PlanDocument, label: str) -> Side:
-    """Return a plan as one side of a comparison."""
-    about = SidePart(label=label, name=document.target.name, verdict=document.verdict, summary=document.summary)
-    return Side(about=about, settings=document.target.spec, ledger=document.ledger())
+def compare(request: CompareRequest, working: Working) -> Document:
+    """Return two runs side by side.
 
+    Args:
+        request: the two, and the limits of those that are planned.
+        working: says what is going on.
 
-def compare_sides(left: Side, right: Side) -> ComparisonDocument:
-    """Return the settings that differ, and the components of both at the peak of each device."""
-    tops = tuple({peak.device: peak for peak in side.ledger.peaks() if peak.is_peak} for side in (left, right))
-    return ComparisonDocument(
-        left=left.about,
-        right=right.about,
-        settings=tuple(_settings(left.settings, right.settings)),
-        devices=tuple(
-            _device(device, (left.ledger, tops[0].get(device)), (right.ledger, tops[1].get(device)))
-            for device in DEVICES
-            if device in tops[0] or device in tops[1]
-        ),
+    Returns:
+        Two measurements point by point, two recorded runs by owner and phase, everything else line by line.
+
+    Raises:
+        UsageError: a side cannot be read, or has nothing to compare.
+    """
+    return compare_documents(
+        [_document(side, request, working) for side in (request.left, request.right)], request.labels
     )
 
 
-def _settings(left: Mapping[str, Any], right: Mapping[str, Any]) -> Iterator[SettingDifference]:
-    for path in (field.path for field in FIELDS if field.path not in ("name", "about")):
-        values = _value(left, path), _value(right, path)
-        if values[0] != values[1]:
-            yield SettingDifference(path=path, left=values[0], right=values[1])
+def compare_documents(documents: Sequence[Document], labels: Sequence[str]) -> Document:
+    """Return two documents side by side; see :func:`compare`."""
+    left, right = documents
+    if isinstance(left, SweepDocument) and isinstance(right, SweepDocument):
+        return compare_sweeps((left, right), labels)
+    if isinstance(left, RecordedDocument) and isinstance(right, RecordedDocument):
+        return compare_recorded((left, right), labels)
+    plans = [document for document in documents if isinstance(document, PlanDocument)]
+    plan = plans[0] if plans else None
+    return compare_sides(_side(left, labels[0], plan), _side(right, labels[1], plan))
 
 
-def _value(settings: Mapping[str, Any], path: str) -> Any:
-    value: Any = settings
-    for part in path.split("."):
-        value = value.get(part) if isinstance(value, Mapping) else None
-    return value
+def _document(target: Target, request: CompareRequest, working: Working) -> Document:
+    """Return one side: a process as it is now, a stored run as it was, a target planned now."""
+    pid = _process(target)
+    if target.sets and (pid is not None or target.kind == "run"):
+        what = "a stored run" if pid is None else "a process"
+        raise UsageError(f"{target.text} is {what}: --set cannot change it")
+    if pid is not None:
+        with working(f"looking at process {pid}"):
+            return explain(ExplainRequest(pid=pid, advice=False))
+    if target.kind == "run":
+        return _stored(target.text)
+    budget = make_budget(ram=request.ram, vram=request.vram, machine=request.machine)
+    asked = target if target.is_executable else replace(target, args=())
+    return plan_document(open_subject(asked, budget, working=working, gpu=bool(budget.vram_bytes)).plan)
 
 
-def _device(device: str, left: tuple[Ledger, Peak | None], right: tuple[Ledger, Peak | None]) -> DeviceDifference:
-    sizes = [_components(ledger, top) if top else {} for ledger, top in (left, right)]
-    rows = [
-        ComponentDifference(component=name, left_bytes=sizes[0].get(name, 0), right_bytes=sizes[1].get(name, 0))
-        for name in dict.fromkeys((*sizes[0], *sizes[1]))
-    ]
-    rows.sort(key=lambda row: -abs(row.right_bytes - row.left_bytes))
-    tops = left[1], right[1]
-    return DeviceDifference(
-        device=device,
-        left_phase=tops[0].phase if tops[0] else None,
-        right_phase=tops[1].phase if tops[1] else None,
-        left_bytes=tops[0].expected_bytes if tops[0] else 0,
-        right_bytes=tops[1].expected_bytes if tops[1] else 0,
-        components=tuple(rows),
+def _process(target: Target) -> int | None:
+    """Return the process that a word names; ``None`` for everything else.
+
+    Raises:
+        UsageError: no number follows ``pid:``, or the number is a stored run and a process.
+    """
+    number = target.text.removeprefix(PROCESS)
+    if target.text.startswith(PROCESS):
+        if not number.isdecimal():
+            raise UsageError(f"{target.text}: write the number of a process, such as {PROCESS}4242")
+        return int(number)
+    if not number.isdecimal() or not _lives(int(number)):
+        return None
+    if target.kind == "run" and _is_stored(number):
+        raise UsageError(f"{number} is a stored run and a process: write {PROCESS}{number}, or more letters of the run")
+    return int(number)
+
+
+def _lives(pid: int) -> bool:
+    try:
+        living(pid)
+    except RlmemError:
+        return False
+    return True
+
+
+def _is_stored(name: str) -> bool:
+    try:
+        _stored(name)
+    except RlmemError:
+        return False
+    return True
+
+
+def _stored(name: str) -> Document:
+    with open_store() as store:
+        return stored_document(store, store.find(name))
+
+
+def _side(document: Document, label: str, plan: PlanDocument | None) -> Side:
+    """Return a document as a side; ``plan`` is what the other side may be."""
+    match document:
+        case PlanDocument():
+            about = SidePart(label=label, name=document.target.name, verdict=document.verdict, summary=document.summary)
+            return Side(about=about, settings=document.target.spec, ledger=document.ledger())
+        case ExplanationDocument():
+            return _moment(document, label)
+        case SweepDocument():
+            return _point(document, label, plan)
+        case RecordedDocument():
+            return _recorded(document, label)
+    raise UsageError(
+        f"{label} is a {kind_name(document.SCHEMA)}: plans, measurements, recorded runs and processes compare"
     )
 
 
-def _components(ledger: Ledger, top: Peak) -> dict[str, int]:
-    """Return what each component holds on the device and in the phase of a peak."""
-    totals: dict[str, int] = {}
-    for entry in ledger.only(device=top.device, phase=top.phase).entries:
-        if entry.counts:
-            totals[entry.component] = totals.get(entry.component, 0) + entry.nbytes
-    return totals
+def _measured(label: str, name: str, *summary: str) -> SidePart:
+    return SidePart(label=label, name=name, summary=summary, source="measured")
+
+
+def _moment(document: ExplanationDocument, label: str) -> Side:
+    """Return what a process holds now."""
+    ledger, top = document.ledger(), document.top
+    sizes = [f"{format_size(document.pss_bytes)} RAM" if document.pss_bytes is not None else ""]
+    sizes += [f"{format_size(ledger.only(device='vram').nbytes)} VRAM" if "vram" in ledger.devices else ""]
+    held = ", ".join(size for size in sizes if size)
+    phase = f" in {top.phase}" if top.phase else "; it does not say in which phase it is"
+    return Side(
+        about=_measured(label, top.command, f"process {top.pid} holds {held or 'an unknown size'} now{phase}"),
+        ledger=ledger,
+        is_moment=True,
+    )
+
+
+def _point(document: SweepDocument, label: str, plan: PlanDocument | None) -> Side:
+    """Return the point of a sweep that is the run of the plan; without a plan the largest one."""
+    points = [point for point in document.points if point.peak_bytes is not None]
+    if plan is not None:
+        points = [point for point in points if _is_of(point, plan)]
+    if not points:
+        which = " at the values of the plan" if plan is not None else ""
+        raise UsageError(f"{label}: no point has a measured peak{which}; 'rlmem show {document.run}' lists them")
+    point = max(points, key=lambda point: point.peak_bytes or 0)
+    values = f" at {axes_text(point.values)}" if point.values else ""
+    text = f"measured {format_size(point.peak_bytes or 0)}{values}: {point.status}"
+    return Side(about=_measured(label, document.target, text), ledger=point.ledger())
+
+
+def _is_of(point: Point, plan: PlanDocument) -> bool:
+    spec = flatten(plan.target.spec)
+    return all(spec.get(name) == value for name, value in point.values.items())
+
+
+def _recorded(document: RecordedDocument, label: str) -> Side:
+    """Return what the owners of a recorded run held at its peak."""
+    return Side(about=_measured(label, document.target, peak_sentence(document)), ledger=document.ledger())

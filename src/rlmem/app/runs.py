@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from rlmem.app.recorded import stored_recording
+from rlmem.documents.contract import Document
+from rlmem.documents.kinds import read_document
 from rlmem.documents.sweep import SweepDocument, in_order
 from rlmem.runner.store import Run, Store
 from rlmem.runner.sweep import stored_settings
@@ -25,6 +28,15 @@ def stored_sweep(store: Store, run: Run) -> SweepDocument:
         options=asked.options,
         points=in_order(asked.axes, store.points(run.id)),
     )
+
+
+def stored_document(store: Store, run: Run) -> Document:
+    """Return the document of a stored run; made of points or moments where it has them, so one cut short has one too."""
+    if run.kind == "run":
+        return stored_recording(store, run)
+    if run.kind == "measure":
+        return stored_sweep(store, run)
+    return read_document(run.document, f"run {run.id}")
 
 
 def run_row(store: Store, run: Run) -> dict[str, Any]:

@@ -86,17 +86,17 @@ def command(
 
 
 def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:
+    from rlmem.app.recorded import stored_recording
     from rlmem.app.report import recorded_report
     from rlmem.report.recorded import recorded_view
     from rlmem.report.render import render_view
-    from rlmem.report.saved import run_document
     from rlmem.runner.store import open_store
 
     with open_store() as store:
         run = store.find(name)
         if run.kind != "run":
             raise UsageError(f"run {run.id} is of kind {run.kind}: 'rlmem show {run.id}' shows it")
-        document = run_document(store, run)
+        document = stored_recording(store, run)
     if html:
         emit_html(recorded_report(document), html, redact=redact)
     emit(render_view(document, recorded_view, wanted, output), output)

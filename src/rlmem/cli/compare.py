@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
 from rlmem.errors import UsageError
-
-if TYPE_CHECKING:
-    from rlmem.core.target import Target
-    from rlmem.documents.plan import PlanDocument
 
 
 @click.command("compare")
@@ -43,11 +37,12 @@ def command(
     format_: str | None,
     output: Path | None,
 ) -> int:
-    """Two plans or two stored runs side by side: what differs, component by component, at each one's own peak.
+    """Two runs side by side: what differs, component by component.
 
-    LEFT and RIGHT are targets to plan (what 'rlmem plan' takes; ARGS after '--' go to scripts on both sides) or stored runs
-    ('rlmem runs'), named by the start of their id: two plans, two measurements, or two that 'rlmem run' recorded, which are
-    compared by owner and by phase.
+    LEFT and RIGHT are each a target to plan (what 'rlmem plan' takes; ARGS after '--' go to scripts on both sides), a stored
+    run ('rlmem runs'), named by the start of its id, or a running process, by its number. So a plan can be held against
+    what was measured. Two measurements are compared point by point, two recorded runs by owner and by phase, everything
+    else line by line at each one's own peak; a plan beside a process is taken in the phase that the process is in.
 
     \b
     Examples:
@@ -56,48 +51,30 @@ def command(
       rlmem compare pyboy-ppo pyboy-ppo --set-left framework.version=2.3.2 --json
       rlmem compare train.py train.py --set-right n_envs=8
       rlmem compare 3f9a 81c0
+      rlmem compare train.py 4242
+      rlmem compare train.py pid:4242
       rlmem compare 5d20 c4da -o before-and-after.md
     """
-    from rlmem.report.comparing import compare_documents
+    from rlmem.app.compare import CompareRequest, compare
+    from rlmem.report.progress import working
     from rlmem.report.render import render_view
+    from rlmem.report.views import view_of
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    limits = (ram, vram, machine)
     sides = [
         parse_target(target, args, sets=(*sets, *own), python=python)
         for target, own in ((left, sets_left), (right, sets_right))
     ]
     if args and not any(side.is_executable for side in sides):
         raise UsageError("script arguments are for targets that are run, such as train.py")
-    documents = [_side(side, limits) for side in sides]
-    labels = [" ".join((target, *own)) for target, own in ((left, sets_left), (right, sets_right))]
-    document, view = compare_documents(documents, labels)
-    emit(render_view(document, view, wanted, output), output)
+    request = CompareRequest(
+        left=sides[0],
+        right=sides[1],
+        labels=(" ".join((left, *sets_left)), " ".join((right, *sets_right))),
+        ram=ram,
+        vram=vram,
+        machine=machine,
+    )
+    emit(render_view(compare(request, working), view_of, wanted, output), output)
     return 0
-
-
-def _side(target: Target, limits: tuple[str | None, ...]) -> Any:
-    """The document of one side: a stored run as it is, a target planned now."""
-    if target.kind != "run":
-        return _planned(target, limits)
-    if target.sets:
-        raise UsageError(f"{target.text} is a stored run: --set cannot change it")
-    from rlmem.report.saved import read_document, run_document
-    from rlmem.runner.store import open_store
-
-    with open_store() as store:
-        run = store.find(target.text)
-        return read_document(run_document(store, run), f"run {run.id}")[0]
-
-
-def _planned(target: Target, limits: tuple[str | None, ...]) -> PlanDocument:
-    from rlmem.app.subjects import open_subject
-    from rlmem.budget import make_budget
-    from rlmem.documents.plan import plan_document
-    from rlmem.report.progress import working
-
-    ram, vram, machine = limits
-    budget = make_budget(ram=ram, vram=vram, machine=machine)
-    asked = target if target.is_executable else replace(target, args=())
-    return plan_document(open_subject(asked, budget, working=working, gpu=bool(budget.vram_bytes)).plan)

@@ -14,7 +14,7 @@ from rlmem.documents.kinds import KINDS
 @click.command("schema")
 @click.argument(
     "which",
-    type=click.Choice(sorted({*KINDS, "run", "fit"})),
+    type=click.Choice(sorted({*KINDS, "run"})),
     default="plan",
 )
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write to a file.")
@@ -32,14 +32,9 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema moment
     """
     from rlmem.documents.contract import schema_of
-    from rlmem.documents.fit import FitDocument
     from rlmem.documents.kinds import kind_of
     from rlmem.run_schema import RUN_JSON_SCHEMA
 
-    schemas = {
-        "run": RUN_JSON_SCHEMA,
-        "fit": schema_of(FitDocument),
-    }
-    schema = schema_of(kind_of(which)) if which in KINDS else schemas[which]
+    schema = RUN_JSON_SCHEMA if which == "run" else schema_of(kind_of(which))
     emit(json.dumps(schema, indent=2, ensure_ascii=False), output)
     return 0

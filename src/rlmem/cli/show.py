@@ -34,24 +34,25 @@ def command(
       rlmem show plan.json --format markdown
     """
     from rlmem.documents.contract import to_plain
+    from rlmem.documents.kinds import read_document
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.saved import read_document, run_document
+    from rlmem.report.views import view_of
     from rlmem.sources.target import kind_of
 
     if kind_of(run_or_file) == "run":
+        from rlmem.app.runs import stored_document
         from rlmem.runner.store import open_store
 
         with open_store() as store:
             run = store.find(run_or_file)
-            data, where = run_document(store, run), f"run {run.id}"
+            document, where = stored_document(store, run), f"run {run.id}"
     else:
-        data, where = read_file(Path(run_or_file)), run_or_file
-    document, view = read_document(data, where)
+        document, where = read_document(read_file(Path(run_or_file)), run_or_file), run_or_file
     tables = csv or parquet or (output is not None and output.suffix.lower() in (".csv", ".parquet"))
     if tables and not isinstance(document, SweepDocument):
         raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
     with answering_in(_typed_size(to_plain(document))):
-        deliver(document, view, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
+        deliver(document, view_of, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
     return 0
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from rlmem.components import component_of, process_of
 from rlmem.core.signals import signal_name
 from rlmem.documents.capacity import CapacityCurvePart, with_peaks
 from rlmem.documents.contract import Document, Plain
@@ -15,12 +17,17 @@ from rlmem.documents.fit import RemedyPart
 from rlmem.documents.moment import JudgementPart, MemberPart, MomentPart, sparse
 from rlmem.documents.parts import HoldingPart, Size
 from rlmem.documents.plan import PlanDocument
+from rlmem.ledger import PHASES, Entry, Ledger, merge
+from rlmem.memory_classes import UNKNOWN
+from rlmem.quantity import Quantity
 from rlmem.units import format_count, format_duration, format_size
 
 #: Owners kept with a moment, largest first; hundreds of small ones would fill the store.
 MOST_OWNERS = 24
 #: Owners with less than this of the peak are not worth a word in its line.
 SMALL_SHARE = 0.01
+#: Owners in other processes begin with who these are; their numbers are never the same twice.
+OF_CHILD = re.compile(r"^([\w-]+) \d+: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,9 +243,39 @@ class RecordedDocument(Document):
         """The largest moment that was looked at."""
         return max(self.moments, key=lambda moment: moment.tree_bytes, default=None)
 
+    def ledger(self) -> Ledger:
+        """Return what its owners held at the peak, in the components of a plan; the rest has no name.
+
+        Owners that were asked at another moment can hold more than the peak; then nothing of the peak has a name.
+        """
+        phase = self.peak.phase if self.peak.phase in PHASES else "collect"
+        owners = [owner for owner in self.peak.owners if owner.device == "ram"]
+        rest = self.peak.nbytes - sum(owner.resident_bytes for owner in owners)
+        if rest < 0:
+            owners, rest = [], self.peak.nbytes
+        entries = [_measured(*_component(owner), phase, owner.resident_bytes, owner.path) for owner in owners]
+        if rest:
+            entries.append(_measured(UNKNOWN, "main", phase, rest, "the peak of the process tree"))
+        return Ledger(merge(entries))
+
     def as_written(self, plain: Plain) -> Plain:
         """Return the data with moments as recordings have them."""
         return {**plain, "moments": [sparse(moment) for moment in plain["moments"]]}
+
+
+def _component(owner: HoldingPart) -> tuple[str, str]:
+    """Return the component and the process of an owner; owners in children begin with who these are."""
+    other = OF_CHILD.match(owner.path)
+    process = process_of(other[1] if other else "main")
+    if process != "main":
+        return process, process
+    transitions = owner.has_transitions
+    return component_of(owner.path, owner.kind, owner.type, has_transitions=transitions), process
+
+
+def _measured(component: str, process: str, phase: str, nbytes: int, what: str) -> Entry:
+    amount = Quantity.of(nbytes, what, "resident at the peak")
+    return Entry(component=component, device="ram", process=process, phase=phase, amount=amount, basis="measured")
 
 
 def ending(document: RecordedDocument) -> str:

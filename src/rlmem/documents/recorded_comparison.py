@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
@@ -14,6 +13,7 @@ from rlmem.documents.moment import MomentPart, State
 from rlmem.documents.parts import Size
 from rlmem.documents.recorded import (
     MOST_OWNERS,
+    OF_CHILD,
     HeldPeakPart,
     PhasePart,
     RecordedDocument,
@@ -25,8 +25,6 @@ from rlmem.documents.recorded import (
 REST = "not held by a named owner"
 #: Points of a timeline that are enough to draw it.
 MOST_POINTS = 200
-#: Owners in other processes begin with who these are; their numbers are never the same twice.
-_PID = re.compile(r"^([\w-]+) \d+: ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -148,7 +146,7 @@ def _by_path(peak: HeldPeakPart) -> dict[str, int] | None:
     totals: dict[str, int] = {}
     for owner in peak.owners:
         if owner.device == "ram":
-            path = _PID.sub(r"\1: ", owner.path)
+            path = OF_CHILD.sub(r"\1: ", owner.path)
             totals[path] = totals.get(path, 0) + owner.resident_bytes
     return totals
 

@@ -1,14 +1,14 @@
-"""The view of two plans side by side."""
+"""The view of two ledgers side by side."""
 
 from __future__ import annotations
 
-from rlmem.documents.comparison import ComparisonDocument, DeviceDifference
+from rlmem.documents.comparison import ComparisonDocument, DeviceDifference, SidePart
 from rlmem.report.view import Column, Section, Table, View, setting_text
 from rlmem.units import format_size
 
 
 def compare_view(document: ComparisonDocument) -> View:
-    """The diff as tables."""
+    """Return the settings and components that differ, as tables."""
     sides = (document.left, document.right)
     lines = tuple(f"{side.label}: {text}" for side in sides for text in side.summary)
     tables = []
@@ -16,36 +16,56 @@ def compare_view(document: ComparisonDocument) -> View:
         rows = tuple((row.path, setting_text(row.left), setting_text(row.right)) for row in document.settings)
         columns = (Column(title="setting", right=False), Column(title="left"), Column(title="right"))
         tables.append(Table(title="Settings that differ", columns=columns, rows=rows))
-    tables += [_table(device) for device in document.devices]
+    tables += [_table(device, sides) for device in document.devices]
     title = f"{sides[0].label}  ↔  {sides[1].label}"
     return View(
         title=title,
         verdict=(),
         sections=(Section(title="Side by side", lines=lines, tables=tuple(tables)),),
-        notes=("Each side at its own peak. GiB is 2³⁰ bytes.",),
+        notes=(_note(sides),),
     )
 
 
-def _table(device: DeviceDifference) -> Table:
+def _note(sides: tuple[SidePart, SidePart]) -> str:
+    if all(side.source == "predicted" for side in sides):
+        return "Each side at its own peak. GiB is 2³⁰ bytes."
+    return (
+        "A process is as it was when it was looked at, and a plan beside it is in the same phase; all else is at its own peak. "
+        "'–': measured, and nothing has this name; it can be in 'unexplained'. GiB is 2³⁰ bytes."
+    )
+
+
+def _table(device: DeviceDifference, sides: tuple[SidePart, SidePart]) -> Table:
     changed = [row for row in device.components if row.left_bytes != row.right_bytes]
     same = [row for row in device.components if row.left_bytes == row.right_bytes]
-    rows = [(row.component, *cells(row.left_bytes, row.right_bytes)) for row in changed]
+    rows = [(row.component, *maybe_cells(row.left_bytes, row.right_bytes)) for row in changed]
     if same:
-        total = sum(row.left_bytes for row in same)
+        total = sum(row.left_bytes or 0 for row in same)
         rows.append((f"{len(same)} equal", format_size(total), format_size(total), "", ""))
-    rows.append(("total", *cells(device.left_bytes, device.right_bytes)))
+    rows.append(("total", *maybe_cells(device.left_bytes, device.right_bytes)))
+    phases = (device.left_phase, device.right_phase)
+    sources = [
+        f"{name} {side.source}" if sides[0].source != sides[1].source else name
+        for name, side in zip(("left", "right"), sides, strict=True)
+    ]
     columns = (
         Column(title="component", right=False),
-        Column(title=f"left, in {device.left_phase}"),
-        Column(title=f"right, in {device.right_phase}"),
+        *(Column(title=f"{source}, in {phase}") for source, phase in zip(sources, phases, strict=True)),
         Column(title="difference"),
         Column(title="ratio"),
     )
     return Table(title=device.device.upper(), columns=columns, rows=tuple(rows), footers=1)
 
 
+def maybe_cells(left: int | None, right: int | None) -> tuple[str, str, str, str]:
+    """Return left, right, difference and ratio; nothing is compared with what is not known."""
+    if left is not None and right is not None:
+        return cells(left, right)
+    return (*("–" if size is None else format_size(size) for size in (left, right)), "", "")  # type: ignore[return-value]
+
+
 def cells(left: int, right: int) -> tuple[str, str, str, str]:
-    """Left, right, difference and ratio."""
+    """Return left, right, difference and ratio."""
     difference = right - left
     sign = "+" if difference > 0 else ""
     ratio = f"{right / left:.2f}×" if left else ""

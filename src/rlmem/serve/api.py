@@ -176,4 +176,4 @@ def _runs(made: APIRouter, desk: Desk) -> None:
     @made.get("/compare", tags=["runs"])
     def compare(left: str, right: str) -> Any:
         """Two runs of one kind side by side."""
-        return to_plain(runs.compared(store, left, right)[0])
+        return to_plain(runs.compared(store, left, right))

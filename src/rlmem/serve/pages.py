@@ -189,17 +189,16 @@ def _runs(made: APIRouter, desk: Desk) -> None:
     def compare(left: str = "", right: str = "") -> str:
         if not left or not right:
             raise UsageError("choose two runs: one on the left, one on the right")
-        document, view = runs.compared(store, left, right)
-        return page("Compare", "/runs", runs_page.compare_page(document, view, left, right))
+        return page("Compare", "/runs", runs_page.compare_page(runs.compared(store, left, right), left, right))
 
     @made.get("/runs/{run}")
     def one(run: str) -> str:
-        document, view, name = runs.document(store, run)
-        return page(f"Run {name}", "/runs", runs_page.run_page(document, view, name))
+        document, name = runs.document(store, run)
+        return page(f"Run {name}", "/runs", runs_page.run_page(document, name))
 
     @made.get("/runs/{run}/report.html")
     def report(run: str) -> Response:
-        document, _, name = runs.document(store, run)
+        document, name = runs.document(store, run)
         if not isinstance(document, runs_page.REPORTED):
             raise UsageError(f"run {name} has no report of its own; its JSON is at /api/runs/{name}")
         return saved(render_html(document))

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rlmem.app.compare import compare_documents
 from rlmem.app.report import recorded_report
-from rlmem.app.runs import run_row
+from rlmem.app.runs import run_row, stored_document
+from rlmem.documents.contract import Document
 from rlmem.documents.plan import PlanDocument
-from rlmem.report.comparing import compare_documents
-from rlmem.report.saved import read_document, run_document
-from rlmem.report.view import View
+from rlmem.documents.recorded import RecordedDocument
 from rlmem.runner.store import open_store
 
 MOST_ROWS = 200
@@ -38,16 +37,16 @@ def rows(
         return [run_row(store, run) for run in found[:limit]], len(runs)
 
 
-def document(path: Path | None, name: str) -> tuple[Any, Callable[[Any], View], str]:
-    """The document of a run, how to view it, and its whole id; the name is an id or the start of one, never a path."""
+def document(path: Path | None, name: str) -> tuple[Document, str]:
+    """Return the document of a run, and its whole id; the name is an id or the start of one, never a path."""
     with open_store(path, busy_s=BUSY_S) as store:
         run = store.find(name)
-        found, view = read_document(run_document(store, run), f"run {run.id}")
-    return (recorded_report(found) if run.kind == "run" else found), view, run.id
+        stored = stored_document(store, run)
+    return (recorded_report(stored) if isinstance(stored, RecordedDocument) else stored), run.id
 
 
-def compared(path: Path | None, left: str, right: str) -> tuple[Any, Callable[[Any], View]]:
-    """Two runs side by side."""
+def compared(path: Path | None, left: str, right: str) -> Document:
+    """Return two runs side by side."""
     sides = [document(path, name) for name in (left, right)]
-    labels = [f"{found.target.name} ({name})" if isinstance(found, PlanDocument) else name for found, _, name in sides]
-    return compare_documents([found for found, _, _ in sides], labels)
+    labels = [f"{stored.target.name} ({name})" if isinstance(stored, PlanDocument) else name for stored, name in sides]
+    return compare_documents([stored for stored, _ in sides], labels)

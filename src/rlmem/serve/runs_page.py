@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 from xml.etree.ElementTree import Element
 
 from rlmem.documents.comparison import ComparisonDocument
+from rlmem.documents.contract import Document
 from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.recorded_comparison import RecordedComparisonDocument, TimelinesPart
 from rlmem.report.html import parts
@@ -15,7 +16,7 @@ from rlmem.report.html.markup import Child, element
 from rlmem.report.html.recorded_page import recorded_sections, recorded_title
 from rlmem.report.html.scale import Scale
 from rlmem.report.html.time_parts import time_ticks
-from rlmem.report.view import View
+from rlmem.report.views import view_of
 from rlmem.runner.store import KINDS
 from rlmem.serve.shell import choices
 from rlmem.units import format_size
@@ -110,7 +111,7 @@ def _list(rows: Sequence[Mapping[str, Any]], total: int) -> Element:
     )
 
 
-def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child]:
+def run_page(document: Document, run: str) -> list[Child]:
     """One run: a recorded one as its report, others as they are shown in a terminal."""
     take = element(
         "div",
@@ -123,7 +124,7 @@ def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child
     if isinstance(document, RecordedDocument):
         title, about = recorded_title(document)
         return [element("h1", {}, title), element("p", {"class": "about"}, about), take, recorded_sections(document)]
-    arranged = view(document)
+    arranged = view_of(document)
     return [element("h1", {}, arranged.title), take, parts.of_view(arranged)]
 
 
@@ -131,9 +132,9 @@ def run_page(document: Any, view: Callable[[Any], View], run: str) -> list[Child
 REPORTED = (RecordedDocument,)
 
 
-def compare_page(document: Any, view: Callable[[Any], View], left: str, right: str) -> list[Child]:
+def compare_page(document: Document, left: str, right: str) -> list[Child]:
     """Two runs side by side: a picture of both where they have one, and what differs."""
-    arranged = view(document)
+    arranged = view_of(document)
     links = [element("a", {"class": "button", "href": f"/runs/{each}"}, f"run {each}") for each in (left, right)]
     swap = element("a", {"class": "button", "href": f"/runs/compare?left={right}&right={left}"}, "Swap")
     return [
@@ -144,7 +145,7 @@ def compare_page(document: Any, view: Callable[[Any], View], left: str, right: s
     ]
 
 
-def _together(document: Any, left: str, right: str) -> Child:
+def _together(document: Document, left: str, right: str) -> Child:
     """Peaks as two bars, and memory over time as two lines."""
     pairs = _peaks(document)
     if not pairs:
@@ -159,10 +160,14 @@ def _together(document: Any, left: str, right: str) -> Child:
     return parts.section("Peaks", element("div", {"class": "bars"}, bars), lines, name="peaks")
 
 
-def _peaks(document: Any) -> list[tuple[str, tuple[int, int]]]:
+def _peaks(document: Document) -> list[tuple[str, tuple[int, int]]]:
     match document:
         case ComparisonDocument():
-            return [(device.device.upper(), (device.left_bytes, device.right_bytes)) for device in document.devices]
+            return [
+                (device.device.upper(), (device.left_bytes, device.right_bytes))
+                for device in document.devices
+                if device.left_bytes is not None and device.right_bytes is not None
+            ]
         case RecordedComparisonDocument(left=left, right=right) if left.peak_bytes and right.peak_bytes:
             return [("RAM", (left.peak_bytes, right.peak_bytes))]
     return []

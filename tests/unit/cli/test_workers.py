@@ -15,10 +15,10 @@ from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
 from rlmem.cluster.workload import Need, Workload
 from rlmem.documents.contract import from_plain, schema_of
+from rlmem.documents.kinds import read_document
 from rlmem.documents.placement import PlacementDocument
 from rlmem.documents.plan import PlanDocument
 from rlmem.report.placement import placement_view
-from rlmem.report.saved import read_document
 from rlmem.units import GIB
 
 RLLIB = """\
@@ -338,7 +338,8 @@ def test_a_saved_placement_is_shown_again(capsys: pytest.CaptureFixture[str], tm
     file = tmp_path / "placement.json"
     arguments = ("workers", "crypto-ppo", "--nodes", "4x(64GB,16cpu)")
     assert call(capsys, *arguments, "-o", str(file))[0] == 0
-    assert read_document(json.loads(file.read_text()), "here")[0].trials == 64
+    document = read_document(json.loads(file.read_text()), "here")
+    assert isinstance(document, PlacementDocument) and document.trials == 64
     assert call(capsys, "show", str(file))[1] == call(capsys, *arguments)[1]
 
 
