@@ -12,8 +12,9 @@ import jsonschema
 import pytest
 
 from rlmem.app.capacity import capacity_table
-from rlmem.app.compare import compare_sides, plan_side
+from rlmem.app.compare import compare_documents
 from rlmem.budget import make_budget
+from rlmem.documents.comparison import ComparisonDocument
 from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import UsageError
@@ -248,7 +249,8 @@ def test_a_capacity_table_draws_in_every_format(wanted: str) -> None:
 
 def test_a_run_compared_with_itself_differs_in_nothing() -> None:
     plan = Planner(make_budget(**BUDGETS[0])).plan(read_preset("pyboy-ppo"))
-    data = compare_sides(*(plan_side(plan_document(plan), label) for label in ("left", "right")))
+    data = compare_documents([plan_document(plan)] * 2, ("left", "right"))
+    assert isinstance(data, ComparisonDocument)
     assert data.settings == ()
     for device in data.devices:
         assert all(row.left_bytes == row.right_bytes for row in device.components)
