@@ -465,9 +465,11 @@ _READERS = {
 
 
 def plain_value(field: Field, value: Any) -> Any:
-    """A value as plain data, for YAML and JSON."""
+    """Return a value as plain data, for YAML and JSON; a space that is described already stays as it is."""
+    if value is None:
+        return None
     if field.kind == "space":
-        return describe_space(value)
+        return value if isinstance(value, Mapping) else describe_space(value)
     if isinstance(value, Mapping):
         return {key: list(item) if isinstance(item, tuple) else plain_array(item) for key, item in value.items()}
     return list(value) if isinstance(value, tuple) else value
@@ -507,11 +509,6 @@ def fields_diff(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
         before = old.get(path)
         if before == value:
             continue
-        lines += [] if before is None else [f"- {path}: {_written(path, before)}"]
-        lines += [f"+ {path}: {_written(path, value)}"]
+        lines += [] if before is None else [f"- {path}: {plain_value(find_field(path), before)}"]
+        lines += [f"+ {path}: {plain_value(find_field(path), value)}"]
     return "\n".join(lines)
-
-
-def _written(path: str, value: Any) -> Any:
-    row = find_field(path)
-    return value if row.kind == "space" and isinstance(value, Mapping) else plain_value(row, value)

@@ -46,9 +46,4 @@ def _told(step: Step) -> dict[str, Any]:
 
 def plain_changes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values of fields as JSON has them."""
-    plain = {}
-    for path, value in values.items():
-        row = find_field(path)
-        parsed = value is not None and not (row.kind == "space" and isinstance(value, Mapping))
-        plain[path] = plain_value(row, value) if parsed else value
-    return plain
+    return {path: plain_value(find_field(path), value) for path, value in values.items()}

@@ -98,19 +98,16 @@ def run_file(state: State) -> Written:
     for path, value in state.changes.items():
         section, dot, name = path.partition(".")
         if dot:
-            sections.setdefault(section, {})[name] = _plain(path, value)
+            sections.setdefault(section, {})[name] = plain_value(find_field(path), value)
         else:
-            lines.append(f"{path}: {json.dumps(_plain(path, value), ensure_ascii=False).strip(chr(34))}")
+            lines.append(
+                f"{path}: {json.dumps(plain_value(find_field(path), value), ensure_ascii=False).strip(chr(34))}"
+            )
     for section, values in sections.items():
         inside = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
         lines.append(f"{section}: {{{inside}}}")
     hand = tuple(f"{step.remedy.title}: {step.change.how}" for step in state.steps)
     return Written(kind="yaml" if lines else "nothing", text="\n".join(lines), by_hand=hand)
-
-
-def _plain(path: str, value: Any) -> Any:
-    row = find_field(path)
-    return value if value is None or isinstance(value, (Mapping, list)) else plain_value(row, value)
 
 
 def snippet(start: RunSpec, state: State) -> Written:
