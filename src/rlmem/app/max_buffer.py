@@ -65,6 +65,7 @@ class Largest:
     buffer_size: int
     plan: Plan
     ram_bytes: int
+    ram_source: str
     limit_bytes: int
 
 
@@ -106,6 +107,7 @@ def max_buffer(request: MaxBufferRequest) -> MaxBufferDocument:
         high_bytes=top.high_bytes if top else None,
         compact_buffer_size=compact.buffer_size if compact else None,
         spec=plain.plan.spec.to_dict(),
+        limit_source=plain.ram_source,
     )
 
 
@@ -196,7 +198,9 @@ def largest_buffer(spec: RunSpec, ram: str | None, *, margin: float = MARGIN, py
         raise AnalysisError(
             f"not even a small buffer fits into {format_size(limit)}: the rest of the run takes more{least}"
         )
-    return Largest(buffer_size=size, plan=found.plan, ram_bytes=budget.ram_bytes, limit_bytes=limit)
+    return Largest(
+        buffer_size=size, plan=found.plan, ram_bytes=budget.ram_bytes, ram_source=budget.ram_source, limit_bytes=limit
+    )
 
 
 def read_environment(name: str, python: str) -> dict[str, Any]:

@@ -32,3 +32,4 @@ class MaxBufferDocument(Document):
         int | None, Meta(description="with CompactReplayBuffer of rlmem.sb3; null: no more, or the run has one")
     ]
     spec: Annotated[Mapping[str, Any], Meta(description="the run, with its framework's defaults")]
+    limit_source: Annotated[str, Meta(description="where the RAM comes from; empty where a file does not say")] = ""
