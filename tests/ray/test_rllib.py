@@ -10,10 +10,14 @@ from typing import Any
 
 import pytest
 
+from rlmem.agent import protocol
 from rlmem.frameworks import resolve
+from rlmem.programs.launch import launch
 from rlmem.sources.target import parse_target
 from rlmem.spec import RunSpec
 from rlmem.trace.rllib import describe_config
+from rlmem.trace.rllib_truth import PROGRAM
+from typed_facts import problems
 
 CONFIGS = Path(__file__).with_name("rllib_configs.py")
 
@@ -41,6 +45,14 @@ def planned(name: str, *words: str) -> dict[str, Any]:
 def roles(document: dict[str, Any]) -> set[str]:
     """The processes of a plan's ledger."""
     return {entry["process"] for entry in document["entries"]}
+
+
+@pytest.mark.parametrize("name", ["evaluated", "recurrent"])
+def test_a_description_is_that_of_the_protocol(name: str) -> None:
+    answer = launch(PROGRAM, {"target": f"{CONFIGS}:{name}", "changes": {}}, sys.executable, time_limit_s=180.0)
+    assert answer.error is None
+    assert list(problems(dict(answer.body), protocol.RLlibDescription)) == []
+    assert list(problems(dict(answer.status), protocol.ProgramStatus)) == []
 
 
 def test_a_plan_has_the_roles_of_the_configuration_and_a_place_for_each() -> None:

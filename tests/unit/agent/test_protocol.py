@@ -21,6 +21,9 @@ from rlmem.errors import AnalysisError
 from rlmem.measure import attach
 from rlmem.measure.processes import living
 from rlmem.measure.protocol import check_protocol
+from rlmem.programs.cases import make_case
+from rlmem.programs.launch import launch
+from rlmem.sources import load
 from rlmem.sources.target import parse_target
 from rlmem.trace.describe import from_facts
 from rlmem.trace.dryrun import dry_run
@@ -123,6 +126,21 @@ def test_a_model_in_a_running_process_is_described_in_the_protocol() -> None:
     answer = json.loads(server.reply(json.dumps({"ask": "describe"}).encode()))
     assert answer["model"]["algorithm"] == type(model).__name__
     assert list(problems(answer, protocol.DescribeAnswer)) == []
+
+
+@pytest.mark.truth
+@pytest.mark.parametrize(
+    "sets",
+    [("algorithm=sac", "buffer_size=1000"), ("algorithm=sac", "buffer_size=1000", "n_envs=2", "vec_env=subproc")],
+)
+def test_a_program_answers_in_the_protocol(sets: tuple[str, ...]) -> None:
+    case = make_case(load("pidog-sac-vector", sets), 2)
+    statuses: list[protocol.ProgramStatus] = []
+    answer = launch(case.path, case.body, sys.executable, on_tick=lambda _, status: statuses.append(status))
+    assert answer.error is None
+    assert list(problems(dict(answer.body), protocol.ProgramAnswer)) == []
+    assert [problem for status in statuses for problem in problems(dict(status), protocol.ProgramStatus)] == []
+    assert statuses
 
 
 def test_what_processes_leave_in_a_run_folder_is_that_of_the_protocol(tmp_path: Path) -> None:
