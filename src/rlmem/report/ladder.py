@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-from rlmem.documents.ladder import LadderDocument, LadderRowPart
+from rlmem.documents.ladder import LadderDocument, LadderPointPart, LadderRowPart
 from rlmem.errors import UsageError
 from rlmem.report.markdown import table_lines
+from rlmem.report.table import Cell, make_table
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.swarm.settings import LADDER_CHUNK, LADDER_SHARE
 from rlmem.units import format_size
@@ -51,38 +52,36 @@ def rewritten(page: str, document: LadderDocument) -> str:
 
 
 def _table(document: LadderDocument) -> Table:
-    columns = (
-        Column(title="rung", right=False),
-        Column(title="what changes", right=False),
-        Column(title="stored, B/agent"),
-        Column(title="peak planned, B/agent"),
-        Column(title="peak measured, B/agent"),
-        Column(title="peak in", right=False),
-        Column(title="agents"),
-        Column(title="s/iteration"),
-        Column(title="ms/agent"),
-        Column(title="plan against peak"),
+    cells: tuple[Cell[LadderRowPart], ...] = (
+        (Column(title="rung", right=False), lambda row: row.rung if row.variant is None else ""),
+        (
+            Column(title="what changes", right=False),
+            lambda row: row.title if row.variant is None else f"the same, {row.variant}",
+        ),
+        (Column(title="stored, B/agent"), lambda row: _whole(row.stored_per_agent_bytes)),
+        (Column(title="peak planned, B/agent"), lambda row: _whole(row.planned_per_agent_bytes)),
+        (Column(title="peak measured, B/agent"), lambda row: _whole(row.peak_per_agent_bytes)),
+        (Column(title="peak in", right=False), lambda row: row.points[-1].phase or "–"),
+        (Column(title="agents"), lambda row: ", ".join(dict.fromkeys(f"{point.agents:,}" for point in _ends(row)))),
+        (Column(title="s/iteration"), _seconds),
+        (
+            Column(title="ms/agent"),
+            lambda row: "–" if row.seconds is None else f"{1000 * row.seconds / row.points[-1].agents:.2f}",
+        ),
+        (Column(title="plan against peak"), lambda row: "–" if row.error is None else f"{row.error:+.1%}"),
     )
-    return Table(title="", columns=columns, rows=tuple(_cells(row) for row in document.rows))
+    return make_table(cells, document.rows)
 
 
-def _cells(row: LadderRowPart) -> tuple[str, ...]:
-    last, first = row.points[-1], row.points[0]
-    ended = [point.status for point in row.points if point.status != "ok"]
-    seconds = row.seconds
-    agents = f"{last.agents:,}" if last is first else f"{first.agents:,}, {last.agents:,}"
-    return (
-        row.rung if row.variant is None else "",
-        row.title if row.variant is None else f"the same, {row.variant}",
-        _whole(row.stored_per_agent_bytes),
-        _whole(row.planned_per_agent_bytes),
-        _whole(row.peak_per_agent_bytes),
-        last.phase or "–",
-        agents,
-        ended[0] if ended else "–" if seconds is None else f"{seconds:.1f}",
-        "–" if seconds is None else f"{1000 * seconds / last.agents:.2f}",
-        "–" if row.error is None else f"{row.error:+.1%}",
-    )
+def _ends(row: LadderRowPart) -> tuple[LadderPointPart, ...]:
+    """The points with the fewest and the most agents."""
+    return row.points[0], row.points[-1]
+
+
+def _seconds(row: LadderRowPart) -> str:
+    """The time of an iteration, or how a point ended that did not end well."""
+    status = next((point.status for point in row.points if point.status != "ok"), None)
+    return status or ("–" if row.seconds is None else f"{row.seconds:.1f}")
 
 
 def _whole(value: float | None) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from rlmem.cluster.lacking import WHOLE
 from rlmem.cluster.room import CUSTOM
-from rlmem.documents.placement import BundlePart, LackPart, PlacementDocument
+from rlmem.documents.placement import BundlePart, LackPart, PlacementDocument, RoomPart
 from rlmem.machines import find_machine
+from rlmem.report.table import Cell, make_table
+from rlmem.report.text import size
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_count, format_size
 
@@ -131,29 +134,25 @@ def placement_notes(document: PlacementDocument) -> tuple[str, ...]:
 
 
 def _bundles(document: PlacementDocument) -> Table:
-    shared = any(any(share != 0 for share in bundle.gpus) for bundle in document.bundles)
-    rows = []
-    for bundle in document.bundles:
-        cells = [
-            bundle.role,
-            format_count(bundle.count),
-            "" if bundle.expected_bytes is None else format_size(bundle.expected_bytes),
-            format_size(bundle.high_bytes),
-            _spread([format_size(size) for size in bundle.memory_bytes]),
-            _number(bundle.cpus),
+    cells: list[Cell[BundlePart]] = [
+        (Column(title="bundle", right=False), lambda bundle: bundle.role),
+        (Column(title="count"), lambda bundle: format_count(bundle.count)),
+        (Column(title="expected", rank=1), lambda bundle: size(bundle.expected_bytes, "")),
+        (Column(title="upper bound"), lambda bundle: format_size(bundle.high_bytes)),
+        (
+            Column(title="memory to ask for"),
+            lambda bundle: _spread([format_size(nbytes) for nbytes in bundle.memory_bytes]),
+        ),
+        (Column(title="cores", rank=2), lambda bundle: _number(bundle.cpus)),
+    ]
+    if any(any(share != 0 for share in bundle.gpus) for bundle in document.bundles):
+        cells += [
+            (Column(title="GPU memory"), lambda bundle: format_size(bundle.vram_bytes) if bundle.vram_bytes else ""),
+            (
+                Column(title="share of a GPU"),
+                lambda bundle: _spread(["none fits" if share is None else _number(share) for share in bundle.gpus]),
+            ),
         ]
-        if shared:
-            cells += [
-                format_size(bundle.vram_bytes) if bundle.vram_bytes else "",
-                _spread(["none fits" if share is None else _number(share) for share in bundle.gpus]),
-            ]
-        rows.append(tuple(cells))
-    titles = ["bundle", "count", "expected", "upper bound", "memory to ask for", "cores"]
-    titles += ["GPU memory", "share of a GPU"] if shared else []
-    ranks = {"expected": 1, "cores": 2}
-    columns = tuple(
-        Column(title=title, right=index > 0, rank=ranks.get(title, 0)) for index, title in enumerate(titles)
-    )
     flight = document.flight_bytes
     notes = [f"in flight in object stores: {format_size(flight)} at most"] if flight else []
     cached = [bundle for bundle in document.bundles if bundle.cache_bytes and not bundle.whole_gpu]
@@ -161,8 +160,7 @@ def _bundles(document: PlacementDocument) -> Table:
         f"beside others on a GPU, a share of one has {format_size(bundle.cache_bytes)} more for {bundle.role}: what torch's allocator keeps"
         for bundle in cached
     ]
-    note = "\n".join(notes)
-    return Table(title="", columns=columns, rows=tuple(rows), note=note)
+    return make_table(cells, document.bundles, note="\n".join(notes))
 
 
 def _spread(texts: list[str]) -> str:
@@ -210,26 +208,20 @@ def _gpus(shares: Sequence[float]) -> str:
 
 
 def _holds(document: PlacementDocument) -> Table:
-    said = dict.fromkeys(name for row in document.holds for name in row.by)
-    known = sorted(said, key=lambda name: ([*_NAMES].index(name) if name in _NAMES else len(_NAMES), name))
-    rows = [
-        (
-            document.nodes[row.group].name,
-            row.role,
-            format_count(row.count),
-            _name(row.limit) if row.limit else "nothing",
-            *(format_count(row.by[name]) if name in row.by else "" for name in known),
-        )
-        for row in document.holds
+    limits = dict.fromkeys(name for room in document.holds for name in room.by)
+    ordered = sorted(limits, key=lambda name: ([*_NAMES].index(name) if name in _NAMES else len(_NAMES), name))
+    cells: list[Cell[RoomPart]] = [
+        (Column(title="node", right=False), lambda room: document.nodes[room.group].name),
+        (Column(title="bundle", right=False), lambda room: room.role),
+        (Column(title="holds"), lambda room: format_count(room.count)),
+        (Column(title="stopped by", right=False), lambda room: _name(room.limit) if room.limit else "nothing"),
+        *((Column(title=f"by {_name(name)}"), partial(_room_by, name)) for name in ordered),
     ]
-    columns = (
-        Column(title="node", right=False),
-        Column(title="bundle", right=False),
-        Column(title="holds"),
-        Column(title="stopped by", right=False),
-        *(Column(title=f"by {_name(name)}") for name in known),
-    )
-    return Table(title="", columns=columns, rows=tuple(rows))
+    return make_table(cells, document.holds)
+
+
+def _room_by(resource: str, room: RoomPart) -> str:
+    return format_count(room.by[resource]) if resource in room.by else ""
 
 
 def _for_ray(document: PlacementDocument) -> tuple[str, ...]:
@@ -307,8 +299,8 @@ def _would(document: PlacementDocument, lack: LackPart) -> list[str]:
     elif lack.never and lack.resource == "vram" and lack.role == WHOLE and len(document.bundles) > 1:
         found.append("a node with more or larger GPUs would hold it")
     elif lack.never and lack.resource == "vram":
-        size = f"with at least {format_size(lack.needs)} " if lack.needs else ""
-        found.append(f"a GPU {size}would hold it{_such(lack.machine, 'vram')}")
+        enough = f"with at least {format_size(lack.needs)} " if lack.needs else ""
+        found.append(f"a GPU {enough}would hold it{_such(lack.machine, 'vram')}")
     elif lack.never and lack.resource == "store":
         found.append(f"start the node with --object-store-memory={lack.needs:.0f}, or fewer requests in flight")
     elif lack.never:
@@ -325,8 +317,8 @@ def _such(machine: str | None, device: str) -> str:
     if machine is None:
         return "; no machine of the catalogue has as much"
     found = find_machine(machine)
-    size = found.vram_bytes if device == "vram" else found.ram_bytes
-    return f", such as {machine} ({format_size(size or 0)})"
+    nbytes = found.vram_bytes if device == "vram" else found.ram_bytes
+    return f", such as {machine} ({format_size(nbytes or 0)})"
 
 
 def _amount(value: float, resource: str) -> str:
