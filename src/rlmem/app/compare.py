@@ -192,4 +192,6 @@ def _is_of(point: Point, plan: PlanDocument) -> bool:
 
 def _recorded(document: RecordedDocument, label: str) -> Side:
     """Return what the owners of a recorded run held at its peak."""
+    if not document.peak.nbytes:
+        raise UsageError(f"{label}: {peak_sentence(document)}")
     return Side(about=_measured(label, document.target, peak_sentence(document)), ledger=document.ledger())

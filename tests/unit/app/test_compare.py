@@ -118,6 +118,13 @@ def test_a_plan_beside_a_sweep_takes_the_point_of_its_values() -> None:
         compare_documents((plan("pidog-sac", "buffer_size=7"), sweep(*points)), ("plan", "run"))
 
 
+def test_a_recorded_run_without_a_peak_is_refused() -> None:
+    with open_store(write=True) as store:
+        run = store.begin("run", "train.py", document={"target": "train.py"})
+    with pytest.raises(UsageError, match="peak not known: it ended before it could be looked at"):
+        compare(request("pidog-sac", run.id), quiet)
+
+
 def request(left: str, right: str, sets: tuple[str, ...] = ()) -> CompareRequest:
     return CompareRequest(
         left=parse_target(left, sets=sets), right=parse_target(right), labels=(left, right), ram="30GB"
