@@ -18,7 +18,8 @@ def command(output: Path | None) -> int:
     Example:
       rlmem five-runs -o docs/five-runs.md
     """
+    from rlmem.app.five_runs import five_runs
     from rlmem.report.five_runs import page
 
-    emit(page(), output)
+    emit(page(five_runs()), output)
     return 0
