@@ -12,8 +12,8 @@ from rlmem.documents.calibration import CalibrationDocument, ConstantPart
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.measure.calibration import cache_file, write_calibration
 from rlmem.measure.calibration import calibrate as measure
+from rlmem.measure.interpreters import check_python
 from rlmem.model.constants import Constants
-from rlmem.trace.target import check_python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

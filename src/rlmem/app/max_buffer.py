@@ -20,13 +20,13 @@ from rlmem.documents.max_buffer import MaxBufferDocument
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError, did_you_mean
 from rlmem.frameworks import find_adapter
 from rlmem.measure.calibration import read_calibration
+from rlmem.measure.interpreters import find_python
 from rlmem.plan import Plan
 from rlmem.planner import ClosedForm
 from rlmem.runner.child import run_child
 from rlmem.sources.overrides import parse_set
 from rlmem.spec import RunSpec
 from rlmem.trace.describe import ALGORITHMS
-from rlmem.trace.target import find_python
 from rlmem.units import format_size
 
 #: Of the memory given, this share stays free: other programs, a longer log, what a plan does not know of an environment.

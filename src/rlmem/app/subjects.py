@@ -16,6 +16,7 @@ from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.lint.reading import Unreadable, read_file
 from rlmem.measure.calibration import read_calibration
+from rlmem.measure.interpreters import check_python
 from rlmem.model.constants import Constants
 from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
@@ -31,7 +32,6 @@ from rlmem.trace.drafts import Draft, as_diff
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import describe_config
-from rlmem.trace.target import check_python
 
 #: Says what is going on, while it is; what it gives is called at every look of a dry run, and its ``phase`` at every phase.
 Working = Callable[[str], AbstractContextManager[Any]]

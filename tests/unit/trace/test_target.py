@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from rlmem.errors import UsageError
+from rlmem.measure.interpreters import find_python
 from rlmem.sources.target import parse_target
-from rlmem.trace.target import find_python, find_runnable
+from rlmem.trace.target import find_runnable
 
 
 @pytest.mark.parametrize("text", ["zoo:", "zoo:sac", "zoo:/Pendulum-v1", "zoo:sac/"])
