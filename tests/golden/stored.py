@@ -10,7 +10,7 @@ from typing import Any
 
 from golden.harness import Around, Case, as_text, call, command_case, own_folder, session_case, steady
 from golden.stored_facts import ladder, run_id, store, training
-from rlmem.swarm.__main__ import run as swarm
+from rlmem.cli.swarm import run as swarm
 
 _FORMATS = ("txt", "md", "json")
 _RECORDED = ("big.py", "leak.py", "dqn.py", "ppo.py", "slow.py", "fill.py")

@@ -34,10 +34,10 @@ from rlmem.measure import explain as explaining
 from rlmem.measure import processes as reading
 from rlmem.measure.processes import Process
 from rlmem.moments import Moment
+from rlmem.programs.swarm_ladder import Taken
 from rlmem.runner.sampler import Pages
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.supervise import Ended, Supervision
-from rlmem.swarm.ladder import Taken
 from rlmem.swarm.settings import Settings
 from rlmem.watch.members import Member
 from rlmem.watch.pacing import Pacer
@@ -229,8 +229,8 @@ def ladder() -> Iterator[None]:
         return msgspec.convert({**next(taken), "agents": settings.agents}, Taken)
 
     with (
-        mock.patch("rlmem.swarm.ladder.take", take),
-        mock.patch("rlmem.swarm.ladder.training_python", lambda *_: "python"),
+        mock.patch("rlmem.programs.swarm_ladder.take", take),
+        mock.patch("rlmem.programs.swarm_ladder.training_python", lambda *_: "python"),
         mock.patch("os.getloadavg", lambda: (0.25, 0.5, 0.75)),
     ):
         yield

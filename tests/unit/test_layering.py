@@ -58,8 +58,8 @@ LAYERS = (
     ("cli", "__main__"),
 )
 RANK = {name: rank for rank, names in enumerate(LAYERS) for name in names}
-#: Modules that stand higher than the rest of their package: a command of their own, ``python -m rlmem.swarm``.
-HIGHER = dict.fromkeys(("swarm/__main__", "swarm/command", "swarm/ladder_command"), RANK["cli"])
+#: A door: ``python -m rlmem.swarm`` is a command line of its own.
+HIGHER = {"swarm/__main__": RANK["cli"]}
 #: The package's own front door: a table of names, loaded on first use, and the version.
 FRONT = "__init__"
 MODULES = sorted(path.relative_to(ROOT).with_suffix("").as_posix() for path in ROOT.rglob("*.py"))

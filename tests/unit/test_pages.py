@@ -10,7 +10,7 @@ import click
 import pytest
 
 from rlmem.cli import app as rlmem
-from rlmem.swarm.__main__ import app as swarm
+from rlmem.cli.swarm import app as swarm
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

@@ -10,8 +10,8 @@ from typing import Any
 
 from rlmem.documents.ladder import LadderDocument, LadderPointPart, LadderRowPart
 from rlmem.documents.parts import part_of
+from rlmem.programs.swarm_ladder import Line, Row, measure
 from rlmem.runner.facts import machine_facts
-from rlmem.swarm.ladder import Line, Row, measure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

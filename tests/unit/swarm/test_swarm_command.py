@@ -17,12 +17,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rlmem.cli.swarm import COMMANDS, run
+from rlmem.cli.swarm_options import HELP
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.swarm import checkpoint, chunking, curve, devices, training
-from rlmem.swarm.__main__ import COMMANDS, run
-from rlmem.swarm.options import HELP
 from rlmem.swarm.settings import RUNGS, Settings
 from rlmem.units import GIB, parse_size
 

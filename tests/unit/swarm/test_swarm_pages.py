@@ -9,7 +9,7 @@ from pathlib import Path
 
 import click
 
-from rlmem.swarm.__main__ import app as swarm
+from rlmem.cli.swarm import app as swarm
 from rlmem.swarm.settings import HISTORIES, IMUS, RUNGS
 
 ROOT = Path(__file__).parents[3]

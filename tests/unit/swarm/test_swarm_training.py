@@ -18,8 +18,8 @@ from rlmem.errors import AnalysisError
 
 torch = pytest.importorskip("torch")
 
+from rlmem.cli.swarm import run  # noqa: E402
 from rlmem.swarm import SwarmRun, checkpoint  # noqa: E402
-from rlmem.swarm.__main__ import run  # noqa: E402
 from rlmem.swarm.settings import Settings  # noqa: E402
 
 pytestmark = pytest.mark.truth

@@ -56,10 +56,10 @@ def command(
     from rlmem.app.ladder import LadderRequest, measure_ladder
     from rlmem.budget import cap_bytes
     from rlmem.cli.common import write_whole
+    from rlmem.programs.swarm_ladder import parse_sizes, rows
     from rlmem.report.ladder import ladder_view, rewritten
     from rlmem.report.progress import progress
     from rlmem.report.render import render_view
-    from rlmem.swarm.ladder import parse_sizes, rows
 
     wanted = rows(None if agents is None else parse_sizes(agents), only)
     if write_docs is not None:

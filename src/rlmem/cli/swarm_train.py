@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.swarm.options import PROGRAM, count, given_settings, settings_options
+from rlmem.cli.swarm_options import PROGRAM, count, given_settings, settings_options
 
 if TYPE_CHECKING:
     from rlmem.app.swarm import Trained, TrainRequest
