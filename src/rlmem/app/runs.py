@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from rlmem.app.recorded import stored_recording
 from rlmem.documents.contract import Document
 from rlmem.documents.kinds import read_document
+from rlmem.documents.runs import RunRow, RunsDocument
 from rlmem.documents.sweep import SweepDocument, in_order
 from rlmem.runner.store import Run, Store
 from rlmem.runner.sweep import stored_settings
@@ -39,24 +38,37 @@ def stored_document(store: Store, run: Run) -> Document:
     return read_document(run.document, f"run {run.id}")
 
 
-def run_row(store: Store, run: Run) -> dict[str, Any]:
-    """A run in short, as lists of runs have it."""
+def list_runs(store: Store, *, kind: str | None = None, limit: int | None = None) -> RunsDocument:
+    """Return stored runs, the newest first.
+
+    Args:
+        store: where they are kept.
+        kind: only runs of this one.
+        limit: at most so many.
+    """
+    return RunsDocument(
+        store=str(store.path), runs=tuple(run_row(store, run) for run in store.runs(kind=kind, limit=limit))
+    )
+
+
+def run_row(store: Store, run: Run) -> RunRow:
+    """Return a run in short, as lists of runs have it."""
     points = store.points(run.id)
-    return {
-        "id": run.id,
-        "kind": run.kind,
-        "target": run.target,
-        "command": list(run.command),
-        "started": run.started,
-        "finished": run.finished,
-        "status": run.status,
-        "points": len(points),
-        "peak_bytes": max(
+    return RunRow(
+        id=run.id,
+        kind=run.kind,
+        target=run.target,
+        command=run.command,
+        started=run.started,
+        finished=run.finished,
+        status=run.status,
+        points=len(points),
+        peak_bytes=max(
             (point.peak_bytes for point in points if point.is_ok and point.peak_bytes), default=_recorded_peak(run)
         ),
-        "machine": dict(run.machine),
-        "versions": dict(run.versions),
-    }
+        machine=run.machine,
+        versions=run.versions,
+    )
 
 
 def _recorded_peak(run: Run) -> int | None:

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, emit, output_options
-
-if TYPE_CHECKING:
-    from rlmem.report.view import View
 
 
 @click.command("runs")
@@ -47,8 +43,9 @@ def command(
       rlmem runs --kind measure --json
       rlmem runs --delete 3f9a
     """
-    from rlmem.app.runs import run_row
+    from rlmem.app.runs import list_runs
     from rlmem.report.render import render_view
+    from rlmem.report.runs import runs_view
     from rlmem.runner.store import open_store
 
     wanted = chosen_format(format_, output, as_json=as_json)
@@ -60,41 +57,6 @@ def command(
                 print(f"deleted {name}", file=sys.stderr)
         return 0
     with open_store() as store:
-        document = {
-            "schema": "rlmem.runs/1",
-            "store": str(store.path),
-            "runs": [run_row(store, run) for run in store.runs(kind=kind, limit=limit)],
-        }
-    emit(render_view(document, _view, wanted, output), output)
+        document = list_runs(store, kind=kind, limit=limit)
+    emit(render_view(document, runs_view, wanted, output), output)
     return 0
-
-
-def _view(document: dict[str, Any]) -> View:
-    from rlmem.report.view import Column, Section, Table, View
-    from rlmem.units import format_size
-
-    rows = tuple(
-        (
-            run["id"],
-            run["kind"],
-            run["target"],
-            run["started"][:16].replace("T", " "),
-            run["status"],
-            str(run["points"] or ""),
-            "" if run["peak_bytes"] is None else format_size(run["peak_bytes"]),
-        )
-        for run in document["runs"]
-    )
-    columns = (
-        Column(title="run", right=False),
-        Column(title="kind", right=False),
-        Column(title="target", right=False),
-        Column(title="started (UTC)", right=False, rank=2),
-        Column(title="status", right=False),
-        Column(title="points", rank=4),
-        Column(title="largest peak"),
-    )
-    lines = () if rows else ("none yet: 'rlmem measure', 'rlmem bench' and 'rlmem run' keep theirs here",)
-    tables = (Table(title="", columns=columns, rows=rows),) if rows else ()
-    section = Section(title="Runs", lines=lines, tables=tables)
-    return View(title="rlmem runs", verdict=(), sections=(section,), notes=(f"kept in {document['store']}",))

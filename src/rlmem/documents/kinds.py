@@ -28,6 +28,7 @@ KINDS = {
     "plan": "rlmem.documents.plan:PlanDocument",
     "recorded": "rlmem.documents.recorded:RecordedDocument",
     "report": "rlmem.documents.report:ReportDocument",
+    "runs": "rlmem.documents.runs:RunsDocument",
     "stacks": "rlmem.documents.stacks:StacksDocument",
     "swarm-ladder": "rlmem.documents.ladder:LadderDocument",
     "swarm-train": "rlmem.documents.swarm:TrainDocument",

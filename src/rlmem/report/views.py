@@ -28,6 +28,7 @@ VIEWS = {
     "plan": "rlmem.report.plan:plan_view",
     "recorded": "rlmem.report.recorded:recorded_view",
     "report": "rlmem.report.plan:report_view",
+    "runs": "rlmem.report.runs:runs_view",
     "stacks": "rlmem.report.stacks:stacks_view",
     "swarm-ladder": "rlmem.report.ladder:ladder_view",
     "swarm-train": "rlmem.report.swarm:train_view",

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
 from rlmem.documents.contract import Document, read_part, to_plain
 from rlmem.documents.moment import moment_data, read_moment
+from rlmem.documents.runs import RUN_KINDS
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.moments import Moment
 from rlmem.points import Point, axes_text
@@ -29,7 +30,6 @@ from rlmem.runner.facts import machine_facts, own_versions
 if TYPE_CHECKING:
     from rlmem.documents.plan import PlanDocument
 
-KINDS = ("measure", "plan", "bench", "run")
 FILE_NAME = "runs.db"
 #: What a run keeps: a document, or what there is of one so far.
 Kept = Document | Mapping[str, Any]
@@ -209,8 +209,8 @@ class Store:
         machine: Mapping[str, Any] | None = None,
     ) -> Run:
         """A new run, under way."""
-        if kind not in KINDS:
-            raise ValueError(f"kind {kind!r} is not one of {', '.join(KINDS)}")
+        if kind not in RUN_KINDS:
+            raise ValueError(f"kind {kind!r} is not one of {', '.join(RUN_KINDS)}")
         facts = machine_facts() if machine is None else machine
         texts = [json.dumps(item) for item in (facts, own_versions(), to_plain(document or {}))]
         words = json.dumps([_clean(word) for word in command])

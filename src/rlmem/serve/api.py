@@ -166,7 +166,7 @@ def _runs(made: APIRouter, desk: Desk) -> None:
     def listing(kind: str = "", text: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
         """Stored runs, newest first."""
         rows, total = runs.rows(store, kind=kind, text=text, limit=limit)
-        return {"runs": rows, "total": total}
+        return {"runs": to_plain(rows), "total": total}
 
     @made.get("/runs/{run}", tags=["runs"])
     def one(run: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from rlmem.app.compare import compare_documents
 from rlmem.app.report import recorded_report
@@ -11,6 +10,7 @@ from rlmem.app.runs import run_row, stored_document
 from rlmem.documents.contract import Document
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.recorded import RecordedDocument
+from rlmem.documents.runs import RunRow
 from rlmem.runner.store import open_store
 
 MOST_ROWS = 200
@@ -18,9 +18,7 @@ MOST_ROWS = 200
 BUSY_S = 2.0
 
 
-def rows(
-    path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS
-) -> tuple[list[dict[str, Any]], int]:
+def rows(path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS) -> tuple[list[RunRow], int]:
     """Runs that hold every word of a text, newest first, and how many there are in all."""
     words = text.lower().split()
     with open_store(path, busy_s=BUSY_S) as store:

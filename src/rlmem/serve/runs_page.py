@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
 from rlmem.documents.comparison import ComparisonDocument
 from rlmem.documents.contract import Document
 from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.recorded_comparison import RecordedComparisonDocument, TimelinesPart
+from rlmem.documents.runs import RUN_KINDS, RunRow
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Chart, Line, draw, legend
 from rlmem.report.html.markup import Child, element
@@ -17,7 +17,6 @@ from rlmem.report.html.recorded_page import recorded_sections, recorded_title
 from rlmem.report.html.scale import Scale
 from rlmem.report.html.time_parts import time_ticks
 from rlmem.report.views import view_of
-from rlmem.runner.store import KINDS
 from rlmem.serve.shell import choices
 from rlmem.units import format_size
 
@@ -34,9 +33,9 @@ _STATUS_TONE = {
 }
 
 
-def runs_page(rows: Sequence[Mapping[str, Any]], kind: str, words: str, total: int) -> list[Child]:
+def runs_page(rows: Sequence[RunRow], kind: str, words: str, total: int) -> list[Child]:
     """The list with its filter; two that are marked can be compared."""
-    kinds = [("", "every kind"), *((name, name) for name in KINDS)]
+    kinds = [("", "every kind"), *((name, name) for name in RUN_KINDS)]
     search = element(
         "form",
         {"class": "inline", "action": "/runs", "method": "get", "hx-get": "/runs", "hx-select": "#runs", "hx-target": "#runs", "hx-swap": "outerHTML", "hx-trigger": "input delay:150ms, submit", "hx-replace-url": "true"},
@@ -52,7 +51,7 @@ def runs_page(rows: Sequence[Mapping[str, Any]], kind: str, words: str, total: i
     ]
 
 
-def _list(rows: Sequence[Mapping[str, Any]], total: int) -> Element:
+def _list(rows: Sequence[RunRow], total: int) -> Element:
     if not rows:
         none = (
             "None matches."
@@ -74,20 +73,20 @@ def _list(rows: Sequence[Mapping[str, Any]], total: int) -> Element:
                         {
                             "type": "radio",
                             "name": side,
-                            "value": row["id"],
-                            "aria-label": f"{side}: {row['id']}",
+                            "value": row.id,
+                            "aria-label": f"{side}: {row.id}",
                             "checked": number == place,
                         },
                     ),
                 )
                 for side, place in (("left", 1 if len(rows) > 1 else 0), ("right", 0))
             ],
-            element("td", {}, element("a", {"href": f"/runs/{row['id']}"}, row["id"])),
-            element("td", {}, row["kind"]),
-            element("td", {}, row["target"]),
-            element("td", {}, row["started"]),
-            element("td", {"class": f"kind {_STATUS_TONE.get(row['status'], '')}"}, row["status"]),
-            element("td", {"class": "number"}, "" if row["peak_bytes"] is None else format_size(row["peak_bytes"])),
+            element("td", {}, element("a", {"href": f"/runs/{row.id}"}, row.id)),
+            element("td", {}, row.kind),
+            element("td", {}, row.target),
+            element("td", {}, row.started),
+            element("td", {"class": f"kind {_STATUS_TONE.get(row.status, '')}"}, row.status),
+            element("td", {"class": "number"}, "" if row.peak_bytes is None else format_size(row.peak_bytes)),
         )
         for number, row in enumerate(rows)
     ]

@@ -1,4 +1,4 @@
-"""Sweeps, benchmarks and comparisons of sweeps, as files of other versions and broken ones have them."""
+"""Sweeps, benchmarks, comparisons of sweeps and lists of runs, as files of other versions and broken ones have them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from rlmem.documents.bench import BenchDocument
 from rlmem.documents.contract import Document, from_plain, schema_of, to_plain
+from rlmem.documents.runs import RunsDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.documents.sweep_comparison import SweepComparisonDocument
 from rlmem.errors import UsageError
@@ -20,6 +21,7 @@ KINDS: dict[str, type[Document]] = {
     "sweep": SweepDocument,
     "bench": BenchDocument,
     "compare-sweeps": SweepComparisonDocument,
+    "runs": RunsDocument,
 }
 
 
@@ -59,6 +61,8 @@ def assert_holds(more: Any, data: Any) -> None:
         ("bench", {"target": []}, "bench document: target: expected object"),
         ("bench", {"schema": "rlmem.bench/2"}, "schema 'rlmem.bench/2' is not one this version reads"),
         ("compare-sweeps", {"points": [1]}, r"compare-sweeps document: points\[0\]: expected object"),
+        ("runs", {"runs": [{"id": 3}]}, r"runs document: runs\[0\]\.id: expected string"),
+        ("runs", {"runs": {}}, "runs document: runs: expected array"),
         ("compare-sweeps", {"left": {}}, r"compare-sweeps document: left\.label: missing"),
     ],
 )
