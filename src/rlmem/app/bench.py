@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from rlmem.agent.protocol import ProgramStatus
 from rlmem.app.clusters import ClusterOptions
-from rlmem.app.subjects import Working, open_description
+from rlmem.app.subjects import open_description
 from rlmem.budget import cap_bytes, make_budget
 from rlmem.core.target import Target
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
@@ -27,6 +27,7 @@ from rlmem.runner.sampler import Sample
 from rlmem.runner.store import open_store
 from rlmem.sources.profiles import Profile
 from rlmem.spec import RunSpec
+from rlmem.trace.dryrun import Working, silently
 
 #: Trains on noise of the described shapes.
 RANDOM = "random"
@@ -116,7 +117,7 @@ def bench(
     request: BenchRequest,
     watch: Watch = unwatched,
     *,
-    working: Working = lambda what: nullcontext(),
+    working: Working = silently,
     say: Callable[[str], None] = lambda text: None,
 ) -> BenchDocument:
     """Train profiles of a run, one fresh process a profile.

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from rlmem.app.explain import ExplainRequest, explain
 from rlmem.app.runs import stored_document
-from rlmem.app.subjects import Working, open_subject
+from rlmem.app.subjects import open_subject
 from rlmem.budget import make_budget
 from rlmem.core.target import Target
 from rlmem.documents.comparison import Side, SidePart, compare_sides
@@ -24,6 +24,7 @@ from rlmem.fields import flatten
 from rlmem.measure.processes import living
 from rlmem.points import Point, axes_text
 from rlmem.runner.store import open_store
+from rlmem.trace.dryrun import Working
 from rlmem.units import format_size
 
 #: What names a running process where its number alone could be the id of a stored run.

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 from rlmem.app.steps import alone_part, plain_changes, step_part
-from rlmem.app.subjects import Working, constants_for
+from rlmem.app.subjects import constants_for, prepare_job
 from rlmem.budget import cap_bytes
 from rlmem.core.target import Target
 from rlmem.documents.fit import (
@@ -26,7 +25,6 @@ from rlmem.documents.fit import (
 from rlmem.documents.parts import machine_part, part_of
 from rlmem.errors import SpecError, UsageError
 from rlmem.fields import find_field
-from rlmem.measure.calibration import read_calibration
 from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
 from rlmem.points import Point, PointOptions
@@ -36,8 +34,8 @@ from rlmem.remedies.program import run_file
 from rlmem.remedies.search import Search
 from rlmem.sources import read_description
 from rlmem.trace.applying import write_edited
-from rlmem.trace.changes import prepare_run
 from rlmem.trace.drafts import Draft
+from rlmem.trace.dryrun import Working, silently
 from rlmem.trace.fitted import Fitted, Job
 from rlmem.trace.fitting import fit_target
 from rlmem.trace.verifying import Verified, verify_described, verify_run
@@ -76,7 +74,7 @@ class FitRequest:
 def fit(
     request: FitRequest,
     *,
-    working: Working = lambda what: nullcontext(),
+    working: Working = silently,
     wrote: Callable[[Path, Path], object] = lambda path, backup: None,
 ) -> FitDocument:
     """Look for the smallest change that makes a run fit: lossless steps first, then those that cost speed, then learning.
@@ -96,7 +94,9 @@ def fit(
     target, wishes = request.target, _wishes(request)
     job = None
     if target.is_executable:
-        job = _job(request, working)
+        cap = cap_bytes(None) if request.cap_bytes is None else request.cap_bytes
+        gpu = bool(request.budget.vram_bytes)
+        job = prepare_job(target, request.budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap, gpu=gpu)
         fitted = fit_target(job, wishes)
     else:
         _refuse_options(request)
@@ -134,20 +134,6 @@ def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
     form = ClosedForm(constants_for(request.target.python))
     found = Search(form.subject(read_description(request.target), request.budget), wishes).fit()
     return Fitted(fit=found, written=run_file(found.end))
-
-
-def _job(request: FitRequest, working: Working) -> Job:
-    runnable, changes, device = prepare_run(request.target)
-    return Job(
-        budget=request.budget,
-        form=ClosedForm(read_calibration(runnable.python)),
-        target=runnable,
-        changes=changes,
-        device=device or ("cuda" if request.budget.vram_bytes else None),
-        cap_bytes=cap_bytes(None) if request.cap_bytes is None else request.cap_bytes,
-        time_s=request.timeout_s,
-        working=working,
-    )
 
 
 def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Working) -> Verified:

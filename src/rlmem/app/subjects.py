@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from rlmem import rules
 from rlmem.budget import cap_bytes
@@ -26,15 +23,13 @@ from rlmem.remedies.script import edit_script
 from rlmem.scripts import ScriptError, parse_script
 from rlmem.sources import read_description
 from rlmem.spec import RunSpec
-from rlmem.trace import dryrun
 from rlmem.trace.changes import prepare_run
 from rlmem.trace.drafts import Draft, as_diff
+from rlmem.trace.dryrun import Working
+from rlmem.trace.fitted import Job
 from rlmem.trace.linted import with_cause, with_lint
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import describe_config
-
-#: Says what is going on, while it is; what it gives is called at every look of a dry run, and its ``phase`` at every phase.
-Working = Callable[[str], AbstractContextManager[Any]]
 
 
 def open_subject(
@@ -61,22 +56,28 @@ def open_subject(
         AnalysisError: a dry run stopped before anything was known.
     """
     if target.is_executable:
-        found, changes, device = prepare_run(target)
-        most = cap_bytes(cap)
-        with working(f"dry run of {found.name}") as tick:
-            run = dryrun.dry_run(
-                found,
-                changes=changes,
-                cap_bytes=most,
-                time_s=timeout_s,
-                device=device or ("cuda" if gpu else None),
-                on_tick=tick,
-                on_phase=getattr(tick, "phase", None),
-            )
-        return plan_dry_run(run, budget, ClosedForm(read_calibration(run.target.python)))
+        job = prepare_job(target, budget, working=working, timeout_s=timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu)
+        return plan_dry_run(job.run(job.target, f"dry run of {job.target.name}"), budget, job.form)
     refuse_options(target, (target.args, "script arguments"), (timeout_s, "--timeout"), (cap, "--cap"))
     spec = find_run(target, working)
     return ClosedForm(constants_for(target.python)).subject(spec, budget)
+
+
+def prepare_job(
+    target: Target, budget: Budget, *, working: Working, timeout_s: float | None, cap_bytes: int | None, gpu: bool
+) -> Job:
+    """Return how a script, a factory or an RL Zoo entry is run; arguments are those of :func:`open_subject`."""
+    runnable, changes, device = prepare_run(target)
+    return Job(
+        budget=budget,
+        form=ClosedForm(read_calibration(runnable.python)),
+        target=runnable,
+        changes=changes,
+        device=device or ("cuda" if gpu else None),
+        cap_bytes=cap_bytes,
+        time_s=timeout_s,
+        working=working,
+    )
 
 
 def open_description(target: Target, working: Working) -> RunSpec:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +13,11 @@ from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
 from rlmem.runner.child import run_child
 from rlmem.trace.drafts import Draft, as_diff
-from rlmem.trace.dryrun import DryRun, dry_run
+from rlmem.trace.dryrun import DryRun, Working, dry_run, silently
 from rlmem.trace.target import RunnableTarget
 
 #: Where a script that cannot start as it is begins: with this part of its count.
 START_SHARE = 16
-
-Tick = Callable[[Any], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +31,11 @@ class Job:
     device: str | None = None
     cap_bytes: int | None = None
     time_s: float | None = None
-    #: Says what is going on, while it is.
-    working: Callable[[str], Any] | None = None
+    working: Working = silently
 
     def run(self, target: RunnableTarget, what: str, changes: Mapping[str, Any] | None = None) -> DryRun:
         """One dry run, with further changes of its model."""
-        with _told(self.working, what) as tick:
+        with self.working(what) as tick:
             return dry_run(
                 target,
                 changes={**self.changes, **(changes or {})},
@@ -49,15 +45,6 @@ class Job:
                 on_tick=tick,
                 on_phase=getattr(tick, "phase", None),
             )
-
-
-@contextmanager
-def _told(working: Callable[[str], Any] | None, what: str) -> Iterator[Tick | None]:
-    if working is None:
-        yield None
-        return
-    with working(what) as tick:
-        yield tick
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
@@ -15,12 +13,10 @@ from rlmem.points import Point, PointOptions
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
 from rlmem.trace.drafts import tried
+from rlmem.trace.dryrun import Working
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone
 from rlmem.trace.target import RunnableTarget
-
-#: Says what is going on, while it is.
-Working = Callable[[str], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

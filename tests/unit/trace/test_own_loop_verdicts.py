@@ -15,7 +15,7 @@ from rlmem.agent.levels import HINT, is_growing, rises
 from rlmem.cli import run as cli
 from rlmem.runner.child import Outcome
 from rlmem.runner.sampler import TreePeak
-from rlmem.trace import dryrun, fitted
+from rlmem.trace import fitted
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.growth import filling, find_leak
 from rlmem.trace.target import RunnableTarget
@@ -70,7 +70,6 @@ def planned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
             outcome = Outcome(status="ok", returncode=0, wall_s=9.0, peak=TreePeak())
             return DryRun(target=target, facts=left.pop(0) if len(left) > 1 else left[0], outcome=outcome)
 
-        monkeypatch.setattr(dryrun, "dry_run", dry_run)
         monkeypatch.setattr(fitted, "dry_run", dry_run)
         code = cli([command, str(script), *options])
         return code, capsys.readouterr().out
