@@ -138,19 +138,21 @@ class Point:
         return PHASES[PHASES.index(seen[-1]) + 1]
 
     def _components(self, phase: str, peak_bytes: int) -> Iterator[Entry]:
-        left = peak_bytes
-        for (name, role), nbytes in self._sizes().items():
-            resident = min(nbytes, left)
-            left -= resident
-            if resident:
-                yield _measured(name, phase, resident, role)
-            if nbytes > resident:
-                yield _measured(name, phase, nbytes - resident, role, residency="reserved")
+        """What has a name, the largest first; of the largest are the pages that the peak has no room for."""
+        left, resident = peak_bytes, []
+        for key, nbytes in reversed(self._sizes()):
+            resident.append((key, nbytes, min(nbytes, left)))
+            left -= min(nbytes, left)
+        for (name, process), nbytes, touched in reversed(resident):
+            if touched:
+                yield _measured(name, phase, touched, process)
+            if nbytes > touched:
+                yield _measured(name, phase, nbytes - touched, process, residency="reserved")
         if left:
             yield _measured(UNKNOWN, phase, left)
 
-    def _sizes(self) -> dict[tuple[str, str], int]:
-        """Bytes by component and process, the smallest first; those of RLlib are a process each."""
+    def _sizes(self) -> list[tuple[tuple[str, str], int]]:
+        """Bytes by component and process, the largest first; those of RLlib are a process each."""
         sizes: dict[tuple[str, str], int] = {}
         for name, nbytes in self.components.items():
             sizes[name, name.partition("process.")[2] or "main"] = nbytes
@@ -158,7 +160,7 @@ class Point:
             name = process_of(process.role)
             if name != "main" and process.bytes_at_peak is not None:
                 sizes[name, name] = sizes.get((name, name), 0) + process.bytes_at_peak
-        return dict(sorted(sizes.items(), key=lambda item: item[1]))
+        return sorted(sizes.items(), key=lambda item: -item[1])
 
     def _vram(self, phase: str) -> Iterator[Entry]:
         """What torch allocated, what it keeps beside that, and what the process has without torch's."""

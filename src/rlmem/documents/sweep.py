@@ -113,6 +113,11 @@ class SweepDocument(Document):
         """Whether every point ended well."""
         return all(point.is_ok for point in self.points)
 
+    def middle(self, values: Values) -> Point | None:
+        """Return the repeat of some values that their row tells phases and components of."""
+        key = axes_text(values)
+        return _middle([point for point in self.points if axes_text(point.values) == key])
+
     @property
     def versions(self) -> dict[str, str]:
         """Versions that were measured with; an environment that changed on the way has several of one package."""
@@ -151,7 +156,7 @@ def _row(group: Sequence[Point]) -> SweepRow:
     middle = round(median(sizes)) if sizes else None
     others = [point for point in group if not point.is_ok]
     told = next((point for point in (*others, *ended) if point.note), None)
-    best = min(ended, key=lambda point: abs((point.peak_bytes or 0) - (middle or 0)), default=None)
+    best = _middle(group)
     predicted = next((point.predicted for point in group if point.predicted), None)
     return SweepRow(
         values=group[0].values,
@@ -171,6 +176,15 @@ def _row(group: Sequence[Point]) -> SweepRow:
         vram=best.vram if best else {},
         nodes=tuple(sorted({point.node for point in group if point.node is not None})),
     )
+
+
+def _middle(group: Sequence[Point]) -> Point | None:
+    """Return the repeat whose peak is next to the median of those that ended well; ``None`` where none did."""
+    ended = [(point.peak_bytes, point) for point in group if point.is_ok and point.peak_bytes is not None]
+    if not ended:
+        return None
+    middle = round(median(nbytes for nbytes, _ in ended))
+    return min(ended, key=lambda pair: abs(pair[0] - middle))[1]
 
 
 def _components(point: Point) -> tuple[MeasuredComponent, ...]:

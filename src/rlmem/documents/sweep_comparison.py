@@ -8,6 +8,7 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from rlmem.documents.comparison import Side, SidePart, compare_device
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Size
 from rlmem.documents.sweep import SweepDocument, SweepRow
@@ -39,7 +40,7 @@ class PointDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameDifference:
-    """A phase or a component on both sides; null where one side has none of that name."""
+    """A phase or a component on both sides; null where one side was not measured with that name."""
 
     name: str
     left_bytes: Size | None
@@ -58,7 +59,9 @@ class SweepComparisonDocument(Document):
     points: tuple[PointDifference, ...]
     at: Annotated[Values | None, Meta(description="the largest point that both have; null when they share none")]
     phases: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
-    components: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
+    components: Annotated[
+        tuple[NameDifference, ...], Meta(description="of that point at its peak, the largest difference first")
+    ]
 
 
 def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) -> SweepComparisonDocument:
@@ -76,7 +79,7 @@ def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) ->
         points=tuple(_pair(left.get(key), right.get(key)) for key in dict.fromkeys((*left, *right))),
         at=largest[0].values if largest else None,
         phases=_names(*(row.phases for row in largest)) if largest else (),
-        components=_names(*(_components(row) for row in largest)) if largest else (),
+        components=_components(documents, labels, largest[0].values) if largest else (),
     )
 
 
@@ -109,5 +112,18 @@ def _names(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[NameDiffe
     )
 
 
-def _components(row: SweepRow) -> dict[str, int]:
-    return {part.component: part.measured_bytes for part in row.components}
+def _components(
+    documents: Sequence[SweepDocument], labels: Sequence[str], values: Values
+) -> tuple[NameDifference, ...]:
+    """Return what held the peak of a point on both sides, line by line as any two ledgers are compared."""
+    left, right = (_ledger_side(document, label, values) for document, label in zip(documents, labels, strict=True))
+    return tuple(
+        NameDifference(name=row.component, left_bytes=row.left_bytes, right_bytes=row.right_bytes)
+        for row in compare_device("ram", left, right).components
+    )
+
+
+def _ledger_side(document: SweepDocument, label: str, values: Values) -> Side:
+    point = document.middle(values)
+    assert point is not None  # it was measured on both sides
+    return Side(about=SidePart(label=label, name=document.target, source="measured"), ledger=point.ledger())

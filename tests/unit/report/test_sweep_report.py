@@ -277,7 +277,12 @@ def test_two_sweeps_are_compared_point_by_point() -> None:
         left_bytes=GIB + 1300 * MIB,
         right_bytes=GIB,
     )
-    assert {row.name: row.right_bytes for row in data.components} == {"rollout.observations": None, "x": 5}
+    assert {row.name: (row.left_bytes, row.right_bytes) for row in data.components} == {
+        "rollout.observations": (1000 * MIB, None),
+        "x": (None, 5),
+        "workers": (MIB, MIB),
+        "unexplained": (GIB + 299 * MIB, GIB - MIB - 5),
+    }
     for wanted in ("text", "markdown", "json"):
         out = render_view(data, compare_sweeps_view, wanted, None)
         assert "oom" in out
