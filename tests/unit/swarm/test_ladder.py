@@ -14,10 +14,10 @@ import pytest
 from rlmem.app.ladder import ladder_document
 from rlmem.cli.swarm import run
 from rlmem.errors import UsageError
+from rlmem.programs import swarm_ladder as ladder
 from rlmem.programs.swarm_ladder import Line, Row, Taken, parse_sizes, rows
 from rlmem.report.ladder import check_page, ladder_markdown, ladder_view, rewritten
 from rlmem.report.render import render_view
-from rlmem.swarm import ladder
 from rlmem.swarm.settings import BY_NAME, RUNGS
 
 MACHINE = {"cores": 2, "ram_bytes": 2**34, "system": "Linux 6 x86_64", "threads": None, "load": 0.0}
