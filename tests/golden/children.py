@@ -21,10 +21,10 @@ from typing import Any
 from unittest import mock
 
 import rlmem
+from rlmem.measure.sampler import ProcessPeak, TreePeak
 from rlmem.programs import launch
 from rlmem.runner import child
 from rlmem.runner.child import Outcome
-from rlmem.runner.sampler import ProcessPeak, TreePeak
 
 FACTS = Path(__file__).parent / "facts" / "dryruns"
 #: Whether children are run for real, which ``record.py`` wants.

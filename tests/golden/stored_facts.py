@@ -33,9 +33,9 @@ from rlmem.measure import attach
 from rlmem.measure import explain as explaining
 from rlmem.measure import processes as reading
 from rlmem.measure.processes import Process
+from rlmem.measure.sampler import Pages
 from rlmem.moments import Moment
 from rlmem.programs.swarm_ladder import Taken
-from rlmem.runner.sampler import Pages
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.supervise import Ended, Supervision
 from rlmem.swarm.settings import Settings

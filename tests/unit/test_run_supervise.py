@@ -22,13 +22,13 @@ from rlmem.documents.recorded import Recording, ending
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.holdings import Holding
 from rlmem.measure.attach import preload
+from rlmem.measure.tree import JOB_VARIABLE
 from rlmem.moments import Moment
 from rlmem.runner.caps import make_group
 from rlmem.runner.causes import find_cause
 from rlmem.runner.foreground import CommandError, Foreground
 from rlmem.runner.guarding import Policy
 from rlmem.runner.supervise import RUN_VARIABLE, Ended, Look, Supervision, Watching
-from rlmem.runner.tree import JOB_VARIABLE
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.skipif(proc.rollup() is None, reason="reads smaps_rollup")

@@ -29,9 +29,9 @@ from rlmem.documents.moment import MomentDocument
 from rlmem.errors import UsageError
 from rlmem.holdings import Holding, Portion, Progress
 from rlmem.measure.attach import preload
+from rlmem.measure.sampler import Pages
 from rlmem.moments import Forecast, Growth, Judgement, Moment
 from rlmem.report import watch as views
-from rlmem.runner.sampler import Pages
 from rlmem.units import GIB, MIB
 from rlmem.watch.history import History
 from rlmem.watch.members import Member

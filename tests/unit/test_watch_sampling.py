@@ -292,7 +292,7 @@ def test_a_program_with_an_agent_tells_its_owners() -> None:
 
 
 def make_member(pid: int, rss: int = 0, role: str = "worker") -> Member:
-    from rlmem.runner.sampler import Pages
+    from rlmem.measure.sampler import Pages
 
     pages = Pages(anonymous=rss, shared=0)
     return Member(pid=pid, start=1, parent=1, state="S", cpu_s=0, threads=1, pages=pages, role=role)

@@ -13,6 +13,7 @@ from rlmem.app.subjects import open_description
 from rlmem.budget import cap_bytes, make_budget
 from rlmem.core.target import Target
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
+from rlmem.measure.sampler import Sample
 from rlmem.programs.bench import (
     ENVIRONMENTS,
     Benched,
@@ -23,7 +24,6 @@ from rlmem.programs.bench import (
 )
 from rlmem.programs.bench_runs import BenchRunning, Execute, bench_key
 from rlmem.programs.launch import training_python
-from rlmem.runner.sampler import Sample
 from rlmem.runner.store import open_store
 from rlmem.sources.profiles import Profile
 from rlmem.spec import RunSpec

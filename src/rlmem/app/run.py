@@ -12,12 +12,12 @@ from pathlib import Path
 
 from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.measure.attach import preload
+from rlmem.measure.tree import JOB_VARIABLE
 from rlmem.moments import Moment
 from rlmem.runner.guarding import Load, Policy
 from rlmem.runner.recording import Recorder
 from rlmem.runner.store import utc_now
 from rlmem.runner.supervise import RUN_VARIABLE, Ended, Supervision
-from rlmem.runner.tree import JOB_VARIABLE
 from rlmem.version import __version__
 
 #: Letters of a command that stand for a run without a script in lists.

@@ -12,12 +12,12 @@ from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.ledger import Peak
 from rlmem.measure.calibration import read_calibration
+from rlmem.measure.sampler import Sample
 from rlmem.plan import Budget, verdict_of
 from rlmem.points import Point, PredictedPeak
 from rlmem.programs.cases import FOLDER, Case, make_case
 from rlmem.programs.launch import Answer, launch
 from rlmem.programs.points import make_point
-from rlmem.runner.sampler import Sample
 from rlmem.sources.profiles import Profile
 from rlmem.spec import RunSpec
 

@@ -18,8 +18,8 @@ from rlmem.agent.protocol import ProgramStatus
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.measure.interpreters import check_python
 from rlmem.measure.protocol import check_protocol
+from rlmem.measure.sampler import Sample
 from rlmem.runner.child import Outcome, run_child
-from rlmem.runner.sampler import Sample
 
 PROBE_SECONDS = 60
 _PROBE = "import importlib.util, sys; print(*[n for n in sys.argv[1:] if importlib.util.find_spec(n) is None])"

@@ -12,9 +12,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from rlmem.measure.tree import Tree
 from rlmem.ray import keeper
 from rlmem.runner.child import remove_folder
-from rlmem.runner.tree import Tree
 from rlmem.trace.undo import undo
 from rlmem.version import __version__
 

@@ -26,11 +26,11 @@ from pathlib import Path
 from rlmem.agent import proc
 from rlmem.core.signals import signal_name
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.measure.sampler import Sample, Sampler, TreePeak
+from rlmem.measure.tree import JOB_VARIABLE, Tree
 from rlmem.runner import caps
 from rlmem.runner.interrupts import Shield, stoppable
-from rlmem.runner.sampler import Sample, Sampler, TreePeak
 from rlmem.runner.tail import Tails
-from rlmem.runner.tree import JOB_VARIABLE, Tree
 from rlmem.units import MIB, format_size
 
 TICK_SECONDS = 0.1

@@ -23,8 +23,8 @@ from typing import Any
 
 from rlmem.agent import proc
 from rlmem.errors import UsageError
+from rlmem.measure.tree import Tree, adopt_orphans
 from rlmem.runner.interrupts import SIGNALS
-from rlmem.runner.tree import Tree, adopt_orphans
 from rlmem.units import MIB
 
 #: A command stopped with Ctrl-Z is noticed after so long; its end is noticed at once.

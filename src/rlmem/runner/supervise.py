@@ -32,6 +32,7 @@ from rlmem.documents.recorded import (
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.holdings import Progress
 from rlmem.measure import attach
+from rlmem.measure.sampler import read_pages
 from rlmem.moments import Moment
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
@@ -41,7 +42,6 @@ from rlmem.runner.foretold import Foretold
 from rlmem.runner.guarding import Alarm, Guard, Load, Policy, ram_load
 from rlmem.runner.postmortem import examine, what_grew
 from rlmem.runner.recording import Recorder, Timeline
-from rlmem.runner.sampler import read_pages
 from rlmem.units import format_size
 from rlmem.watch.holders import read_holders, sized
 from rlmem.watch.members import Member

@@ -16,9 +16,9 @@ from typing import Any, Protocol
 from rlmem.core.target import RLLIB, Target
 from rlmem.documents.contract import read_part, to_plain
 from rlmem.errors import RlmemError, UsageError
+from rlmem.measure.tree import read_stat
 from rlmem.points import Axis, Point, PointOptions, SweepSettings, Values, axes_text
 from rlmem.runner.store import Run, Store
-from rlmem.runner.tree import read_stat
 from rlmem.units import parse_count
 from rlmem.version import __version__
 

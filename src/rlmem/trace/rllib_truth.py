@@ -9,9 +9,9 @@ from typing import Any, cast
 
 import rlmem.programs
 from rlmem.agent.protocol import ProgramStatus, RLlibMeasurement
+from rlmem.measure.sampler import ProcessPeak, Sample, TreePeak
 from rlmem.points import PointProcess
 from rlmem.programs.launch import Answer, launch
-from rlmem.runner.sampler import ProcessPeak, Sample, TreePeak
 
 PROGRAM = Path(rlmem.programs.__file__).with_name("rllib_run.py")
 #: Ray's own processes go by no role of RLlib's.

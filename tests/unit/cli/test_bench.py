@@ -11,11 +11,11 @@ import pytest
 
 from rlmem.cli import run
 from rlmem.cli.bench import left_text
+from rlmem.measure.sampler import TreePeak
 from rlmem.programs import bench as benches
 from rlmem.programs import launch as launching
 from rlmem.programs.launch import Answer
 from rlmem.runner.child import Outcome
-from rlmem.runner.sampler import TreePeak
 from rlmem.runner.store import open_store
 from rlmem.units import GIB, MIB
 

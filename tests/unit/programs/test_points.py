@@ -11,13 +11,13 @@ import pytest
 from rlmem.errors import UsageError
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import Ledger
+from rlmem.measure.sampler import TreePeak
 from rlmem.model.constants import Constants
 from rlmem.points import PointOptions
 from rlmem.programs.cases import Case
 from rlmem.programs.launch import Answer, launch, missing_packages, training_python
 from rlmem.programs.points import lack, make_point, measure_point, newcomer
 from rlmem.runner.child import Outcome
-from rlmem.runner.sampler import TreePeak
 from rlmem.sources import load
 from rlmem.sources.target import parse_target
 from rlmem.units import GIB, MIB, format_size

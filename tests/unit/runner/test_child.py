@@ -15,9 +15,9 @@ import pytest
 import rlmem
 from rlmem.agent import proc
 from rlmem.errors import UsageError
+from rlmem.measure.sampler import Sample, TreePeak
 from rlmem.runner.caps import make_group
 from rlmem.runner.child import Outcome, run_child
-from rlmem.runner.sampler import Sample, TreePeak
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.skipif(proc.rollup() is None, reason="reads smaps_rollup")

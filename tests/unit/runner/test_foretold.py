@@ -12,10 +12,10 @@ import pytest
 
 from rlmem.documents.moment import MemberPart
 from rlmem.holdings import Holding
+from rlmem.measure.sampler import Pages
 from rlmem.moments import Moment
 from rlmem.runner import foretold
 from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_parts
-from rlmem.runner.sampler import Pages
 from rlmem.units import MIB
 from rlmem.watch.members import Member
 

@@ -13,8 +13,8 @@ import pytest
 
 from rlmem.agent.levels import HINT, is_growing, rises
 from rlmem.cli import run as cli
+from rlmem.measure.sampler import TreePeak
 from rlmem.runner.child import Outcome
-from rlmem.runner.sampler import TreePeak
 from rlmem.trace import fitted
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.growth import filling, find_leak

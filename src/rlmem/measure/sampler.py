@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 
 from rlmem.agent import proc
 from rlmem.measure.processes import role
-from rlmem.runner.tree import Tree
+from rlmem.measure.tree import Tree
 
 LIST_SECONDS = 0.1
 HWM_SECONDS = 0.05
