@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from rlmem.documents.lint import (
     EditPart,
     FixedPart,
     FixPart,
+    KnownPart,
     LintDocument,
     LintFindingPart,
     ProblemPart,
@@ -145,7 +145,7 @@ def lint_document(
     reports: Sequence[FileReport],
     problems: Iterable[Problem] = (),
     *,
-    stale: Iterable[Mapping[str, Any]] = (),
+    stale: Iterable[KnownPart] = (),
     fixed: Mapping[str, Sequence[str]] | None = None,
 ) -> LintDocument:
     """Return what came of files as a document."""
@@ -155,9 +155,7 @@ def lint_document(
         hidden=sum(len(report.hidden) for report in reports),
         silenced=sum(report.silenced for report in reports),
         known=sum(len(report.known) for report in reports),
-        stale=tuple(
-            StalePart(path=entry["path"], code=entry["code"], fingerprint=entry["fingerprint"]) for entry in stale
-        ),
+        stale=tuple(part_of(StalePart, known) for known in stale),
         fixed=tuple(FixedPart(path=path, codes=tuple(codes)) for path, codes in (fixed or {}).items()),
         problems=tuple(part_of(ProblemPart, problem) for problem in problems),
     )

@@ -22,6 +22,7 @@ KINDS = {
     "fit": "rlmem.documents.fit:FitDocument",
     "limits": "rlmem.documents.limits:LimitsDocument",
     "lint": "rlmem.documents.lint:LintDocument",
+    "lint-baseline": "rlmem.documents.lint:BaselineDocument",
     "max-buffer": "rlmem.documents.max_buffer:MaxBufferDocument",
     "moment": "rlmem.documents.moment:MomentDocument",
     "placement": "rlmem.documents.placement:PlacementDocument",

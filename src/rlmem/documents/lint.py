@@ -1,4 +1,4 @@
-"""What lint found, as a document: ``rlmem.lint/1``."""
+"""What lint found, and what it knows from before, as documents: ``rlmem.lint/1`` and ``rlmem.lint-baseline/1``."""
 
 from __future__ import annotations
 
@@ -109,3 +109,23 @@ class LintDocument(Document):
     def failed(self) -> bool:
         """Return whether some file could not be analysed."""
         return any(problem.failed for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KnownPart:
+    """A finding of a baseline: found again, it is not shown."""
+
+    path: Annotated[str, Meta(description="from the folder of pyproject.toml, else the current one")]
+    line: Annotated[int | None, Meta(description="where it was; lines that moved are known all the same")] = None
+    code: str
+    fingerprint: Annotated[str, Meta(description="of the line's text, and how often that stood above")]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BaselineDocument(Document):
+    """Findings that were there when lint came, so that only new ones count."""
+
+    SCHEMA: ClassVar[str] = "rlmem.lint-baseline/1"
+    TITLE: ClassVar[str] = "Findings that 'rlmem lint' knows"
+
+    findings: tuple[KnownPart, ...]

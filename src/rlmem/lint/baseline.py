@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from rlmem.documents.contract import from_plain, to_plain
+from rlmem.documents.lint import BaselineDocument, KnownPart
 from rlmem.errors import UsageError
 from rlmem.lint.names import exact_json
 
-SCHEMA = "rlmem.lint-baseline/1"
 #: Path as seen from the settings' root, code, fingerprint: what makes a finding the same one as before.
 Key: TypeAlias = tuple[str, str, str]
-_FIELDS = ("path", "code", "fingerprint")
 
 
 def fingerprints(lines: Iterable[tuple[str, str]]) -> tuple[str, ...]:
@@ -36,7 +36,7 @@ class NotBaselineError(UsageError):
     """A file that was read, and is no baseline."""
 
 
-def read_baseline(path: Path) -> dict[Key, Mapping[str, Any]]:
+def read_baseline(path: Path) -> dict[Key, KnownPart]:
     """The known findings by key."""
     try:
         document = json.loads(path.read_bytes().decode("utf-8"))
@@ -46,25 +46,20 @@ def read_baseline(path: Path) -> dict[Key, Mapping[str, Any]]:
         raise UsageError(f"cannot read {path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:
         raise NotBaselineError(f"{path}: not a baseline: {error}") from None
-    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
-        raise NotBaselineError(f"{path}: not a baseline: expected schema {SCHEMA!r}; --write-baseline writes it again")
-    entries = document.get("findings")
-    if not isinstance(entries, list) or not all(map(_is_entry, entries)):
-        needs = f"every finding needs {', '.join(_FIELDS)} as texts, and its line is a number or null"
-        raise NotBaselineError(f"{path}: not a baseline: {needs}")
-    return {(entry["path"], entry["code"], entry["fingerprint"]): entry for entry in entries}
+    if not isinstance(document, dict) or document.get("schema") != BaselineDocument.SCHEMA:
+        wanted = f"expected schema {BaselineDocument.SCHEMA!r}; --write-baseline writes it again"
+        raise NotBaselineError(f"{path}: not a baseline: {wanted}")
+    try:
+        baseline = from_plain(BaselineDocument, document, str(path))
+    except UsageError:
+        needs = "every finding needs path, code, fingerprint as texts, and its line is a number or null"
+        raise NotBaselineError(f"{path}: not a baseline: {needs}") from None
+    return {(known.path, known.code, known.fingerprint): known for known in baseline.findings}
 
 
-def _is_entry(entry: Any) -> bool:
-    if not isinstance(entry, dict) or not all(isinstance(entry.get(name), str) for name in _FIELDS):
-        return False
-    line = entry.get("line")
-    return line is None or (isinstance(line, int) and not isinstance(line, bool))
-
-
-def baseline_text(entries: Iterable[Mapping[str, Any]]) -> str:
+def baseline_text(findings: Iterable[KnownPart]) -> str:
     """A baseline as JSON, one finding a line, so that a change to it is easy to read."""
-    ordered = sorted(entries, key=lambda entry: (entry["path"], entry.get("line") or 0, entry["code"]))
-    lines = ",\n".join(f"    {json.dumps(entry, ensure_ascii=False)}" for entry in ordered)
+    ordered = sorted(findings, key=lambda known: (known.path, known.line or 0, known.code))
+    lines = ",\n".join(f"    {json.dumps(to_plain(known), ensure_ascii=False)}" for known in ordered)
     body = f"[\n{lines}\n  ]" if lines else "[]"
-    return exact_json(f'{{\n  "schema": "{SCHEMA}",\n  "findings": {body}\n}}\n')
+    return exact_json(f'{{\n  "schema": "{BaselineDocument.SCHEMA}",\n  "findings": {body}\n}}\n')

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
+from rlmem.documents.lint import KnownPart
 from rlmem.errors import UsageError
 from rlmem.lint.baseline import Key, NotBaselineError, read_baseline
 from rlmem.lint.files import Problem, discover
@@ -38,7 +38,7 @@ class Session:
         known = frozenset[Key]() if anew else frozenset(self.baseline)
         self.linter = Linter(self.settings, self.settings.budget(), known)
 
-    def _read_baseline(self, file: Path, *, anew: bool) -> dict[Key, Mapping[str, Any]]:
+    def _read_baseline(self, file: Path, *, anew: bool) -> dict[Key, KnownPart]:
         """What is known; a file that is about to be written anew need not be there, nor be whole."""
         if anew and not file.exists():
             return {}
@@ -116,7 +116,7 @@ class Session:
         for problem in fixing.problems:
             self._problem(problem)
 
-    def stale(self) -> list[Mapping[str, Any]]:
+    def stale(self) -> list[KnownPart]:
         """Entries of the baseline that nothing matches any more, in files that were linted or are gone."""
         linted = {report.key for report in self.reports if _is_whole(report)}
         matched = {key for report in self.reports for key in report.known}
@@ -128,7 +128,7 @@ class Session:
             and (key[0] in linted or not self._exists(key[0]))
         ]
 
-    def baseline_entries(self) -> list[Mapping[str, Any]]:
+    def baseline_entries(self) -> list[KnownPart]:
         """What is found now is known from now on; so is what was known, and what nobody asked about this time.
 
         That is: in files that were not linted or could not be, of rules that are left out, below the severity asked for.
@@ -144,12 +144,12 @@ class Session:
             and (key[0] not in linted or key in hidden or key[1] not in self.settings.enabled_for(key[0]))
         ]
         found = [
-            {
-                "path": report.key,
-                "line": item.finding.place.line if item.finding.place else None,
-                "code": item.finding.code,
-                "fingerprint": item.fingerprint,
-            }
+            KnownPart(
+                path=report.key,
+                line=item.finding.place.line if item.finding.place else None,
+                code=item.finding.code,
+                fingerprint=item.fingerprint,
+            )
             for report in self.reports
             for item in report.shown
         ]

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from rlmem.documents.lint import LintDocument, LintFindingPart
+from rlmem.documents.lint import BaselineDocument, LintDocument, LintFindingPart
 from rlmem.findings import SEVERITIES
 from rlmem.lint.names import printable
 from rlmem.report.layout import NO_BREAK, wrap
-from rlmem.report.view import Item, Section, View
+from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size
 
 _CODES = {"error": "1;31", "warning": "1;33", "info": "1;36", "path": "1", "dim": "2"}
@@ -42,6 +42,18 @@ def lint_view(document: LintDocument) -> View:
         *((Section(title="Not analysed", lines=problems),) if problems else ()),
     )
     return View(title="rlmem lint", verdict=(), sections=sections)
+
+
+def baseline_view(document: BaselineDocument) -> View:
+    """Arrange what ``rlmem show`` shows of a baseline."""
+    columns = (Column(title="file", right=False), Column(title="line"), Column(title="rule", right=False))
+    rows = tuple(
+        (printable(known.path), "" if known.line is None else str(known.line), known.code)
+        for known in document.findings
+    )
+    table = Table(title="", columns=columns, rows=rows)
+    section = Section(title=counted(len(rows), "known finding"), tables=(table,) if rows else ())
+    return View(title="rlmem lint --baseline", verdict=(), sections=(section,))
 
 
 def _wrapped(text: str, width: int | None, indent: int = 4) -> list[str]:

@@ -22,6 +22,7 @@ VIEWS = {
     "fit": "rlmem.report.fit:fit_view",
     "limits": "rlmem.report.machines:limits_view",
     "lint": "rlmem.report.lint:lint_view",
+    "lint-baseline": "rlmem.report.lint:baseline_view",
     "max-buffer": "rlmem.report.max_buffer:max_buffer_view",
     "moment": "rlmem.report.watch:moment_view",
     "placement": "rlmem.report.placement:placement_view",

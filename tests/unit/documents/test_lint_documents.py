@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from rlmem.documents.contract import from_plain, to_plain
-from rlmem.documents.lint import LintDocument
+from rlmem.documents.lint import BaselineDocument, LintDocument
 from rlmem.errors import UsageError
+from rlmem.lint.baseline import baseline_text, read_baseline
 
 WRITTEN = json.loads((Path(__file__).parents[2] / "golden" / "written_by_0" / "lint.json").read_text(encoding="utf-8"))
 
@@ -48,3 +49,20 @@ def test_a_file_that_was_cut_short_is_refused(name: str) -> None:
     data = {key: value for key, value in WRITTEN.items() if key != name}
     with pytest.raises(UsageError, match=f"lint.json: not a complete lint document: {name}: missing"):
         from_plain(LintDocument, data, "lint.json")
+
+
+def test_a_baseline_is_read_with_nothing_lost_and_written_as_it_was(tmp_path: Path) -> None:
+    file = Path(__file__).parents[2] / "golden" / "written_by_0" / "lint-baseline.json"
+    known = read_baseline(file)
+    (tmp_path / "again.json").write_text(baseline_text(known.values()), encoding="utf-8")
+    assert read_baseline(tmp_path / "again.json") == known
+    assert len(known) == len(json.loads(file.read_text(encoding="utf-8"))["findings"])
+
+
+@pytest.mark.parametrize(
+    "entry", [{}, {"path": "a.py", "code": "MEM101"}, {"path": 1, "code": "a", "fingerprint": ""}, 3]
+)
+def test_an_entry_that_is_none_is_refused_with_the_place(entry: Any) -> None:
+    data = {"schema": "rlmem.lint-baseline/1", "findings": [entry]}
+    with pytest.raises(UsageError, match=r"not a complete lint-baseline document: findings\[0\]"):
+        from_plain(BaselineDocument, data, "known.json")
