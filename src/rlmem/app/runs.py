@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlmem.app.recorded import stored_recording
 from rlmem.documents.contract import Document
 from rlmem.documents.kinds import read_document
 from rlmem.documents.runs import RunRow, RunsDocument
 from rlmem.documents.sweep import SweepDocument, in_order
-from rlmem.runner.store import Run, Store
+from rlmem.runner.store import Run, Store, open_store
 from rlmem.runner.sweep import stored_settings
 
 
@@ -49,6 +51,24 @@ def list_runs(store: Store, *, kind: str | None = None, limit: int | None = None
     return RunsDocument(
         store=str(store.path), runs=tuple(run_row(store, run) for run in store.runs(kind=kind, limit=limit))
     )
+
+
+def search_runs(store: Store, *, kind: str = "", words: Sequence[str] = ()) -> list[Run]:
+    """Return the runs of a kind, or of all, that hold every word, newest first."""
+    return [run for run in store.runs(kind=kind or None) if all(word in _searched(run) for word in words)]
+
+
+def _searched(run: Run) -> str:
+    return " ".join((run.id, run.kind, run.target, run.status, run.started, *run.command)).lower()
+
+
+def delete_runs(prefixes: Sequence[str]) -> tuple[str, ...]:
+    """Forget runs named by the start of their ids, and return the ids; none is forgotten where one is not there."""
+    with open_store(write=True) as store:
+        names = tuple(dict.fromkeys(store.find(prefix).id for prefix in prefixes))
+        for name in names:
+            store.delete(name)
+    return names
 
 
 def run_row(store: Store, run: Run) -> RunRow:

@@ -43,18 +43,15 @@ def command(
       rlmem runs --kind measure --json
       rlmem runs --delete 3f9a
     """
-    from rlmem.app.runs import list_runs
+    from rlmem.app.runs import delete_runs, list_runs
     from rlmem.report.render import render_view
     from rlmem.report.runs import runs_view
     from rlmem.runner.store import open_store
 
     wanted = chosen_format(format_, output, as_json=as_json)
     if deleted:
-        with open_store(write=True) as store:
-            found = dict.fromkeys(store.find(prefix).id for prefix in deleted)
-            for name in found:
-                store.delete(name)
-                print(f"deleted {name}", file=sys.stderr)
+        for name in delete_runs(deleted):
+            print(f"deleted {name}", file=sys.stderr)
         return 0
     with open_store() as store:
         document = list_runs(store, kind=kind, limit=limit)

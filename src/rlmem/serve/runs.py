@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rlmem.app.compare import compare_documents
 from rlmem.app.report import recorded_report
-from rlmem.app.runs import run_row, stored_document
+from rlmem.app.runs import run_row, search_runs, stored_document
 from rlmem.documents.contract import Document
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.recorded import RecordedDocument
@@ -20,19 +20,9 @@ BUSY_S = 2.0
 
 def rows(path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS) -> tuple[list[RunRow], int]:
     """Runs that hold every word of a text, newest first, and how many there are in all."""
-    words = text.lower().split()
     with open_store(path, busy_s=BUSY_S) as store:
-        runs = store.runs()
-        found = [
-            run
-            for run in runs
-            if kind in ("", run.kind)
-            and all(
-                word in " ".join((run.id, run.kind, run.target, run.status, run.started, *run.command)).lower()
-                for word in words
-            )
-        ]
-        return [run_row(store, run) for run in found[:limit]], len(runs)
+        runs = search_runs(store, kind=kind, words=text.lower().split())
+        return [run_row(store, run) for run in runs[:limit]], len(store.runs())
 
 
 def document(path: Path | None, name: str) -> tuple[Document, str]:
