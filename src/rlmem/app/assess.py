@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+
 from rlmem.app.capacity import capacity_curve
+from rlmem.app.report import report_document
+from rlmem.app.subjects import changeable, open_subject, with_findings
 from rlmem.core.subject import Subject
+from rlmem.core.target import Target
 from rlmem.documents.plan import plan_document
-from rlmem.documents.report import AssessmentDocument, UnitPart
-from rlmem.plan import Plan
+from rlmem.documents.report import AssessmentDocument, ReportDocument, UnitPart
+from rlmem.plan import Budget, Plan
+from rlmem.trace.dryrun import Working, silently
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AssessedRun:
+    """An assessment as a document, and the run it is of."""
+
+    target: Target
+    subject: Subject
+    document: AssessmentDocument
+
+    def report(self, command: Sequence[str]) -> ReportDocument:
+        """Return everything an HTML report shows of the run; ``command`` is what made it."""
+        return report_document(self.subject, target=self.target, command=command)
+
+
+def assess(target: Target, budget: Budget, working: Working = silently) -> AssessedRun:
+    """Assess a run: settings, unit costs, peak, capacity.
+
+    Args:
+        target: what ``rlmem plan`` takes, but for loops of one's own.
+        budget: what there is for it.
+        working: says what is going on, while it is.
+
+    Raises:
+        UsageError: the target cannot be read or run.
+        AnalysisError: a dry run stopped before anything was known, or the run cannot be planned changed.
+    """
+    subject = open_subject(target, budget, working=working, gpu=bool(budget.vram_bytes))
+    subject = with_findings(changeable(subject, target))
+    return AssessedRun(target=target, subject=subject, document=assessment_document(subject))
 
 
 def assessment_document(subject: Subject) -> AssessmentDocument:

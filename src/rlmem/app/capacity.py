@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
+from rlmem.app.subjects import changeable, open_subject
+from rlmem.budget import sized_budget
 from rlmem.capacity import largest, useful
 from rlmem.core.subject import Subject
+from rlmem.core.target import Target
 from rlmem.documents.capacity import (
     FURTHEST,
     CapacityCurvePart,
@@ -19,7 +23,9 @@ from rlmem.documents.capacity import (
 )
 from rlmem.errors import RlmemError
 from rlmem.ledger import DEVICES
+from rlmem.plan import Budget
 from rlmem.rules.knobs import main_knob, rounded_down
+from rlmem.trace.dryrun import Working, silently
 from rlmem.units import ABSURD_COUNT
 
 #: Values of the main knob that are planned, relative to the run's own.
@@ -50,6 +56,42 @@ def _curve(subject: Subject, knob: str) -> CapacityCurvePart:
         largest_safe=best.value,
         unlimited=best.unlimited,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityRequest:
+    """A run whose knob is turned, and the machines it is turned on.
+
+    Attributes:
+        target: what ``rlmem plan`` takes.
+        path: the count to turn.
+        values: values to say the peaks of.
+        budget: one machine, or
+        machines: sizes and names of several; a bare size limits the learner's device.
+    """
+
+    target: Target
+    path: str
+    values: tuple[int, ...] = ()
+    budget: Budget | None = None
+    machines: tuple[str, ...] = ()
+
+
+def capacity(request: CapacityRequest, working: Working = silently) -> CapacityDocument:
+    """Return how far a knob can be turned on each machine.
+
+    Raises:
+        UsageError: the target or a machine cannot be read.
+        AnalysisError: a dry run stopped before anything was known, or the run cannot be planned changed.
+    """
+    one = request.budget
+    sizes = (one,) if one else tuple(sized_budget(name, "ram") for name in request.machines)
+    gpu = any(budget.vram_bytes for budget in sizes)
+    subject = open_subject(request.target, Budget(name="any machine"), working=working, gpu=gpu)
+    device = "vram" if subject.spec.get("device") == "cuda" else "ram"
+    budgets = (one,) if one else tuple(sized_budget(name, device) for name in request.machines)
+    subject = changeable(subject, request.target)
+    return capacity_table([subject.under(budget) for budget in budgets], request.path, request.values)
 
 
 def capacity_table(subjects: Sequence[Subject], path: str, values: Sequence[int]) -> CapacityDocument:

@@ -2,15 +2,37 @@
 
 from __future__ import annotations
 
+from rlmem.app.place import budget_on, place
+from rlmem.app.plan import PlanRequest
+from rlmem.app.subjects import constants_for
 from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.stacks import OwnRunPart, StackPart, StacksDocument
+from rlmem.errors import UsageError
 from rlmem.frameworks.stacks import STACKS, materialised
 from rlmem.ledger import matches
-from rlmem.plan import Plan
+from rlmem.plan import Budget, Plan
+from rlmem.planner import ClosedForm
+from rlmem.sources import read_description
 
 #: What a rollout keeps of observations, in the words of the adapters.
 _OBSERVED = ("rollout.observations", "rollout.stacked", "rollout.flatten-copy", "rollout.stream", "rollout.extra")
+
+
+def stacks(request: PlanRequest) -> StacksDocument:
+    """Return what other training stacks would hold of the rollout of a described run.
+
+    Raises:
+        UsageError: the target is run, not described, or keeps no rollout.
+    """
+    target = request.target
+    if target.is_executable:
+        raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
+    form = ClosedForm(constants_for(target.python))
+    subject = form.subject(read_description(target), request.budget or Budget(name="nodes"))
+    if request.nodes:
+        subject = subject.under(budget_on(place(subject, request.nodes, margin=request.margin).packing))
+    return compare_stacks(subject)
 
 
 def compare_stacks(subject: Subject) -> StacksDocument:

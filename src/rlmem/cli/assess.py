@@ -65,24 +65,18 @@ def command(
         if args or any((ram, vram, machine, python, sets)):
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
-    from rlmem.app.assess import assessment_document
-    from rlmem.app.report import report_document
-    from rlmem.app.subjects import changeable, open_subject, with_findings
+    from rlmem.app.assess import assess
     from rlmem.budget import make_budget
     from rlmem.report.assess import assessment_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    budget = make_budget(ram=ram, vram=vram, machine=machine)
-    subject = open_subject(run_target, budget, working=working, gpu=bool(budget.vram_bytes))
-    subject = with_findings(changeable(subject, run_target))
-    document = assessment_document(subject)
+    assessed = assess(run_target, make_budget(ram=ram, vram=vram, machine=machine), working)
     if html:
-        command = ["rlmem", *sys.argv[1:]]
-        emit_html(report_document(subject, target=run_target, command=command), html, redact=redact)
-    emit(render_view(document, assessment_view, wanted, output), output)
-    return subject.plan.exit_code
+        emit_html(assessed.report(["rlmem", *sys.argv[1:]]), html, redact=redact)
+    emit(render_view(assessed.document, assessment_view, wanted, output), output)
+    return assessed.subject.plan.exit_code
 
 
 def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:

@@ -59,10 +59,9 @@ def command(
 
     Two figures per machine: the largest value whose expected peak fits, and the largest whose upper bound does.
     """
-    from rlmem.app.capacity import capacity_table
-    from rlmem.app.subjects import changeable, open_subject
-    from rlmem.budget import make_budget, sized_budget
-    from rlmem.plan import Budget
+    from rlmem.app.capacity import CapacityRequest
+    from rlmem.app.capacity import capacity as turn
+    from rlmem.budget import make_budget
     from rlmem.report.capacity import capacity_view
     from rlmem.report.progress import working
     from rlmem.report.render import render_view
@@ -71,18 +70,17 @@ def command(
 
     wanted = chosen_format(format_, output, as_json=as_json)
     path, values = parse_vary(vary)
-    names = None if machines is None else [name.strip() for name in machines.split(",") if name.strip()]
+    names = None if machines is None else tuple(name.strip() for name in machines.split(",") if name.strip())
     if names is not None and (ram or vram or machine):
         raise UsageError("--machines and --ram/--vram/--machine contradict each other; use one")
-    if names == []:
+    if names == ():
         raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
-    one = None if names else make_budget(ram=ram, vram=vram, machine=machine)
-    gpu = bool(one.vram_bytes) if one else any(sized_budget(name, "ram").vram_bytes for name in names or ())
-    asked = parse_target(target, args, sets=sets, python=python)
-    subject = open_subject(asked, Budget(name="any machine"), working=working, gpu=gpu)
-    device = "vram" if subject.spec.get("device") == "cuda" else "ram"
-    budgets = [one] if one else [sized_budget(name, device) for name in names or ()]
-    subject = changeable(subject, asked)
-    document = capacity_table([subject.under(budget) for budget in budgets], path, values)
-    emit(render_view(document, capacity_view, wanted, output), output)
+    request = CapacityRequest(
+        target=parse_target(target, args, sets=sets, python=python),
+        path=path,
+        values=values,
+        budget=None if names else make_budget(ram=ram, vram=vram, machine=machine),
+        machines=names or (),
+    )
+    emit(render_view(turn(request, working), capacity_view, wanted, output), output)
     return 0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,8 +25,7 @@ from rlmem.cli.nodes import nodes_options
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.cluster.nodes import NodeGroup
-    from rlmem.core.subject import Subject
+    from rlmem.app.plan import PlanRequest
     from rlmem.core.target import Target
     from rlmem.documents.plan import PlanDocument
     from rlmem.report.first_screen import Asked
@@ -106,12 +105,9 @@ def command(
     not be taken as far as a plan; 4 when there is a limit and no figure to hold against it (VRAM of a loop of its own); 5
     when it grows for as long as it runs, so that no peak can be said.
     """
-    from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
-    from rlmem.app.subjects import open_subject, with_findings
+    from rlmem.app.plan import PlanRequest, plan_run
     from rlmem.app.workers import named_nodes
     from rlmem.budget import make_budget
-    from rlmem.documents.plan import plan_document
-    from rlmem.plan import Budget
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import plan_view
     from rlmem.report.progress import working
@@ -121,37 +117,32 @@ def command(
     wanted = chosen_format(format_, output, as_json=as_json)
     check_html(html, target, redact=redact)
     groups = named_nodes(nodes, (ram, vram, machine))
-    spare = read_share(margin, "--margin") if groups else 0.0
-    run_target = parse_target(target, args, sets=sets, python=python)
+    request = PlanRequest(
+        target=parse_target(target, args, sets=sets, python=python),
+        budget=None if groups else make_budget(ram=ram, vram=vram, machine=machine),
+        nodes=groups,
+        margin=read_share(margin, "--margin") if groups else 0.0,
+        timeout_s=timeout,
+        cap=cap,
+    )
     if stacks:
         if html:
             raise UsageError("--stacks and --html contradict each other; use one")
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
-        emit(_stacks(run_target, (ram, vram, machine, python), groups, spare, wanted, output), output)
+        emit(_stacks(request, wanted, output), output)
         return 0
-    budget = None if groups else make_budget(ram=ram, vram=vram, machine=machine)
-    gpu = has_gpu(groups) if budget is None else bool(budget.vram_bytes)
-    anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
-    subject = open_subject(run_target, budget or anywhere, working=working, timeout_s=timeout, cap=cap, gpu=gpu)
-    placement = None
-    if budget is None:
-        subject, placement = plan_on_nodes(subject, groups, margin=spare)
-    else:
-        subject = with_findings(subject)
-    document = plan_document(subject.plan)
-    if placement is not None:
-        document = replace(document, placement=placement_document(placement))
-    code = subject.plan.exit_code
+    planned = plan_run(request, working)
+    document, code = planned.document, planned.exit_code
     if save:
         _keep(document)
     if html:
-        _write_html(subject, document, run_target, html, redact=redact)
+        emit_html(planned.report(["rlmem", *sys.argv[1:]]), html, redact=redact)
     if why:
         emit(_why(document, why, wanted, output), output)
         return code
-    asked = _asked_for(run_target, ram, vram, machine)
-    brief = wanted == "text" and not (full or placement)
+    asked = _asked_for(request.target, ram, vram, machine)
+    brief = wanted == "text" and not (full or groups)
     emit(
         render_view(document, lambda plan: first_screen(plan, asked) if brief else plan_view(plan), wanted, output),
         output,
@@ -169,47 +160,15 @@ def _asked_for(target: Target, ram: str | None, vram: str | None, machine: str |
     return Asked(target=target, options=tuple(options), ram=ram)
 
 
-def _write_html(subject: Subject, document: PlanDocument, target: Target, path: Path, *, redact: bool) -> None:
-    import sys
-
-    from rlmem.app.report import report_document
-
-    command = ["rlmem", *sys.argv[1:]]
-    emit_html(report_document(subject, target=target, command=command, plan=document), path, redact=redact)
-
-
-def _stacks(
-    target: Target,
-    machine_options: tuple[str | None, str | None, str | None, str | None],
-    groups: tuple[NodeGroup, ...],
-    margin: float,
-    wanted: str,
-    output: Path | None,
-) -> str:
-    from rlmem.app.place import budget_on, place
-    from rlmem.app.stacks import compare_stacks
-    from rlmem.app.subjects import constants_for
-    from rlmem.budget import make_budget
-    from rlmem.plan import Budget
-    from rlmem.planner import ClosedForm
+def _stacks(request: PlanRequest, wanted: str, output: Path | None) -> str:
+    from rlmem.app.stacks import stacks
     from rlmem.report.render import render_view
     from rlmem.report.stacks import stacks_view
-    from rlmem.sources import read_description
 
-    if target.is_executable:
-        raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
-    spec = read_description(target)
-    ram, vram, machine, python = machine_options
-    budget = Budget(name="nodes") if groups else make_budget(ram=ram, vram=vram, machine=machine)
-    subject = ClosedForm(constants_for(python)).subject(spec, budget)
-    if groups:
-        subject = subject.under(budget_on(place(subject, groups, margin=margin).packing))
-    return render_view(compare_stacks(subject), stacks_view, wanted, output)
+    return render_view(stacks(request), stacks_view, wanted, output)
 
 
 def _keep(document: PlanDocument) -> None:
-    import sys
-
     from rlmem.runner.store import save_plan
 
     print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)

@@ -1,0 +1,90 @@
+"""What a run will need, by component and phase, and whether it fits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
+from rlmem.app.report import report_document
+from rlmem.app.subjects import open_subject, with_findings
+from rlmem.cluster.nodes import NodeGroup
+from rlmem.core.subject import Subject
+from rlmem.core.target import Target
+from rlmem.documents.plan import PlanDocument, plan_document
+from rlmem.documents.report import ReportDocument
+from rlmem.plan import Budget
+from rlmem.trace.dryrun import Working, silently
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanRequest:
+    """A run to plan, and what there is for it.
+
+    Attributes:
+        target: a preset, a run file, a script, a factory, an RL Zoo entry or an RLlib configuration.
+        budget: what the run may use; nodes take its place.
+        nodes: where it is placed.
+        margin: on nodes, the share that is added to every bundle's upper bound.
+        timeout_s: seconds a dry run may take.
+        cap: memory a dry run may take before it is ended; ``None`` is what is available.
+    """
+
+    target: Target
+    budget: Budget | None = None
+    nodes: tuple[NodeGroup, ...] = ()
+    margin: float = 0.1
+    timeout_s: float | None = None
+    cap: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRun:
+    """A plan as a document, and the run it is of."""
+
+    target: Target
+    subject: Subject
+    document: PlanDocument
+
+    @property
+    def exit_code(self) -> int:
+        """1 when the run does not fit or will not work as described; 4 and 5 where there is no answer."""
+        return self.subject.plan.exit_code
+
+    def report(self, command: Sequence[str]) -> ReportDocument:
+        """Return everything an HTML report shows of the run; ``command`` is what made it."""
+        return report_document(self.subject, target=self.target, command=command, plan=self.document)
+
+
+def plan(request: PlanRequest, working: Working = silently) -> PlanDocument:
+    """Return what a run will need, and whether it fits; see :func:`plan_run`."""
+    return plan_run(request, working).document
+
+
+def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
+    """Plan a run: read its description, or run a little of it.
+
+    Args:
+        request: the run, and what there is for it.
+        working: says what is going on, while it is.
+
+    Returns:
+        The plan with all findings; on nodes with where the run goes, which decides whether it fits.
+
+    Raises:
+        UsageError: the target cannot be read or run.
+        AnalysisError: a dry run stopped before anything was known.
+    """
+    groups = request.nodes
+    anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
+    budget = anywhere if groups or request.budget is None else request.budget
+    gpu = has_gpu(groups) if groups else bool(budget.vram_bytes)
+    subject = open_subject(
+        request.target, budget, working=working, timeout_s=request.timeout_s, cap=request.cap, gpu=gpu
+    )
+    if not groups:
+        subject = with_findings(subject)
+        return PlannedRun(target=request.target, subject=subject, document=plan_document(subject.plan))
+    subject, placement = plan_on_nodes(subject, groups, margin=request.margin)
+    document = replace(plan_document(subject.plan), placement=placement_document(placement))
+    return PlannedRun(target=request.target, subject=subject, document=document)
