@@ -14,7 +14,7 @@ import click
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import on_options, say
-from rlmem.cli.saved import check_export, deliver, export_options
+from rlmem.cli.saved import TableFiles, deliver, export_options
 
 if TYPE_CHECKING:
     from rlmem.app.clusters import ClusterOptions
@@ -68,8 +68,7 @@ def command(
     fresh: bool,
     cluster: ClusterOptions | None,
     sets: tuple[str, ...],
-    csv: Path | None,
-    parquet: Path | None,
+    tables: TableFiles,
     as_json: bool,
     format_: str | None,
     output: Path | None,
@@ -97,12 +96,11 @@ def command(
     """
     from rlmem.app.measure import MeasureInterruptedError, MeasureRequest, measure
     from rlmem.budget import read_size
-    from rlmem.report.sweep_view import sweep_view
     from rlmem.runner.sweep import parse_axes
     from rlmem.sources.target import parse_target
 
     wanted = chosen_format(format_, output, as_json=as_json)
-    check_export(output, parquet)
+    tables.with_output(output).check()
     request = MeasureRequest(
         target=parse_target(target, args, sets=sets, python=python),
         axes=parse_axes(varied),
@@ -121,7 +119,7 @@ def command(
         what = kept if interrupted.kept else "no point was finished"
         print(f"rlmem: interrupted; {what}. To go on, give the same command again: {words}", file=sys.stderr)
         return 130
-    deliver(document, sweep_view, wanted, output, csv, parquet)
+    deliver(document, wanted, output, tables)
     return 0 if document.is_ok else 1
 
 

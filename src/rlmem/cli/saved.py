@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -13,64 +15,79 @@ from rlmem.cli.common import emit, write_whole
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlmem.report.view import View
+    from rlmem.documents.contract import Document
+    from rlmem.documents.sweep import SweepDocument
 
-F = TypeVar("F", bound=Callable[..., Any])
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableFiles:
+    """Where the points of a measurement are written as tables, beside the report."""
+
+    csv: Path | None = None
+    parquet: Path | None = None
+
+    def with_output(self, output: Path | None) -> TableFiles:
+        """Return the same with ``-o``, where its name asks for a table."""
+        suffix = output.suffix.lower() if output is not None else ""
+        if suffix == ".csv":
+            return replace(self, csv=output)
+        return replace(self, parquet=output) if suffix == ".parquet" else self
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether a table is asked for."""
+        return self.csv is not None or self.parquet is not None
+
+    def check(self) -> None:
+        """Fail before hours of measuring rather than after."""
+        if self.parquet is not None:
+            from rlmem.report.export import load_pyarrow
+
+            load_pyarrow()
+
+    def write(self, document: SweepDocument) -> None:
+        """Write the points of a measurement."""
+        from rlmem.report.export import csv_text, parquet_bytes
+
+        if self.csv is not None:
+            emit(csv_text(document), self.csv)
+        if self.parquet is not None:
+            write_whole(self.parquet, parquet_bytes(document))
+            click.echo(f"wrote {self.parquet}", err=True)
 
 
-def export_options(function: F) -> F:
-    """``--csv`` and ``--parquet``."""
-    function = click.option(
+def export_options(function: Callable[..., int]) -> Callable[..., int]:
+    """``--csv`` and ``--parquet``, which a command gets as ``tables``."""
+
+    @wraps(function)
+    def command(*, csv: Path | None, parquet: Path | None, **others: Any) -> int:
+        return function(tables=TableFiles(csv=csv, parquet=parquet), **others)
+
+    command = click.option(
         "--parquet",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write the points as Parquet too (needs 'rlmem[parquet]').",
-    )(function)
+    )(command)
     return click.option(
         "--csv",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write the points as CSV too: one row per process, sizes in bytes.",
-    )(function)
+    )(command)
 
 
-def check_export(output: Path | None, parquet: Path | None) -> None:
-    """Fail before hours of measuring rather than after."""
-    if parquet is not None or (output is not None and output.suffix.lower() == ".parquet"):
-        from rlmem.report.export import load_pyarrow
-
-        load_pyarrow()
-
-
-def deliver(
-    document: Any,
-    view: Callable[[Any], View],
-    wanted: str,
-    output: Path | None,
-    csv: Path | None,
-    parquet: Path | None,
-) -> None:
+def deliver(document: Document, wanted: str, output: Path | None, tables: TableFiles) -> None:
     """Write the tables asked for, and the report; a table named with ``-o`` is all there is."""
+    from rlmem.documents.sweep import SweepDocument
     from rlmem.report.render import render_view
+    from rlmem.report.views import view_of
 
-    suffix = output.suffix.lower() if output is not None else ""
-    table = suffix in (".csv", ".parquet") and wanted == "text"
-    export(
-        document, output if table and suffix == ".csv" else csv, output if table and suffix == ".parquet" else parquet
-    )
-    if not table:
-        emit(render_view(document, view, wanted, output), output)
-
-
-def export(document: Any, csv: Path | None, parquet: Path | None) -> None:
-    """Write the points as tables."""
-    from rlmem.report.export import csv_text, parquet_bytes
-
-    if csv is not None:
-        emit(csv_text(document), csv)
-    if parquet is not None:
-        write_whole(parquet, parquet_bytes(document))
-        click.echo(f"wrote {parquet}", err=True)
+    is_table = wanted == "text" and TableFiles().with_output(output).is_wanted
+    if isinstance(document, SweepDocument):
+        (tables.with_output(output) if is_table else tables).write(document)
+    if not is_table:
+        emit(render_view(document, view_of, wanted, output), output)
 
 
 def read_file(path: Path) -> Any:

@@ -10,7 +10,7 @@ import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import chosen_format, output_options
-from rlmem.cli.saved import deliver, export_options, read_file
+from rlmem.cli.saved import TableFiles, deliver, export_options, read_file
 from rlmem.errors import UsageError
 from rlmem.units import answering_in
 
@@ -19,9 +19,7 @@ from rlmem.units import answering_in
 @click.argument("run_or_file", shell_complete=completion.run_or_file)
 @export_options
 @output_options
-def command(
-    run_or_file: str, csv: Path | None, parquet: Path | None, as_json: bool, format_: str | None, output: Path | None
-) -> int:
+def command(run_or_file: str, tables: TableFiles, as_json: bool, format_: str | None, output: Path | None) -> int:
     """Show a stored run ('rlmem runs' lists them), or a document saved with --json, whatever version wrote it.
 
     A run is named by its id or the start of it.
@@ -36,7 +34,6 @@ def command(
     from rlmem.documents.contract import to_plain
     from rlmem.documents.kinds import read_document
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.views import view_of
     from rlmem.sources.target import kind_of
 
     if kind_of(run_or_file) == "run":
@@ -48,11 +45,10 @@ def command(
             document, where = stored_document(store, run), f"run {run.id}"
     else:
         document, where = read_document(read_file(Path(run_or_file)), run_or_file), run_or_file
-    tables = csv or parquet or (output is not None and output.suffix.lower() in (".csv", ".parquet"))
-    if tables and not isinstance(document, SweepDocument):
+    if tables.with_output(output).is_wanted and not isinstance(document, SweepDocument):
         raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
     with answering_in(_typed_size(to_plain(document))):
-        deliver(document, view_of, chosen_format(format_, output, as_json=as_json), output, csv, parquet)
+        deliver(document, chosen_format(format_, output, as_json=as_json), output, tables)
     return 0
 
 
