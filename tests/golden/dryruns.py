@@ -115,6 +115,30 @@ _OWN = _cases(
     },
     "own_dqn.py",
 )
+#: Measured before and after its steps, under the cap that it does not keep to as it is.
+_VERIFIED = _cases(
+    "verified",
+    {
+        **_formats(
+            "fit",
+            [
+                "fit",
+                "own_dqn.py",
+                "--ram",
+                "1GB",
+                "--verify",
+                "--",
+                "--buffer-size",
+                "20000",
+                "--total-timesteps",
+                "22000",
+            ],
+            "txt",
+            "json",
+        )
+    },
+    "own_dqn.py",
+)
 _LEAK = _cases(
     "leak",
     {
@@ -232,6 +256,7 @@ CASES: tuple[Case, ...] = (
     *_FRAMES_APPLIED,
     *_WORKERS,
     *_OWN,
+    *_VERIFIED,
     *_LEAK,
     *_TOO_LARGE,
     *_STOPPED,
