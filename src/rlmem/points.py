@@ -201,6 +201,16 @@ class Axis:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PointLimits:
+    """How far a point may go."""
+
+    cap_bytes: int | None = None
+    time_limit_s: float | None = None
+    #: Updates to run before the point ends; ``None`` is as few as tell the truth.
+    updates: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class PointOptions:
     """How points are measured: the same for every point of a sweep."""
 

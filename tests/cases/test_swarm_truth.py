@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
 from rlmem.ledger import Ledger
-from rlmem.points import PointOptions
+from rlmem.points import PointLimits
 from rlmem.programs.cases import settings_case
 from rlmem.programs.points import measure_point
 from rlmem.sources.target import parse_target
@@ -82,8 +82,8 @@ def test_twenty_thousand_drones_peak_as_planned() -> None:
 def test_a_preset_with_its_stream_can_be_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     sets = ("storage=stream", "batch_size=800", "network.decoded_steps=10")
-    options = PointOptions(python=sys.executable, cap_bytes=3 * 10**9, time_limit_s=240, sets=sets)
-    point = measure_point(parse_target("drone-swarm"), {"agents": 60}, options)
+    options = PointLimits(cap_bytes=3 * 10**9, time_limit_s=240)
+    point = measure_point(parse_target("drone-swarm", sets=sets, python=sys.executable), {"agents": 60}, options)
     assert point.status == "ok", point.note
     assert list(point.phases) == ["import", "build", "collect", "update"]
     assert point.components["rollout.stream"] == 60 * 5_940 == point.predicted_components["rollout.stream"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.cli import run as cli
-from rlmem.points import PointOptions
+from rlmem.points import PointLimits
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.points import measure_point
@@ -170,7 +170,7 @@ def test_a_script_peaks_where_its_dry_run_says(tmp_path: Path, text: str, within
         # Compiled before, not by the dry run alone: LLVM at work takes 70 MB more than what it leaves in the cache.
         subprocess.run([sys.executable, "-c", "import rlmem.buffers.store, rlmem.buffers.priorities"], check=True)
     point = measure_point(
-        parse_target(script(tmp_path, text)), {}, PointOptions(python=sys.executable, updates=60, time_limit_s=120)
+        parse_target(script(tmp_path, text), python=sys.executable), {}, PointLimits(updates=60, time_limit_s=120)
     )
     assert point.status == "ok", point.note
     assert point.predicted is not None

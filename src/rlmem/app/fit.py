@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlmem.app.steps import alone_part, plain_changes, step_part
@@ -27,7 +27,7 @@ from rlmem.errors import SpecError, UsageError
 from rlmem.fields import find_field
 from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
-from rlmem.points import Point, PointOptions
+from rlmem.points import Point, PointLimits
 from rlmem.remedies.base import KINDS, Fit, Wishes
 from rlmem.remedies.machine import would_do
 from rlmem.remedies.program import run_file
@@ -140,16 +140,10 @@ def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Wor
     """Measure under the budget itself, as far as this machine has it."""
     target = request.target
     caps = [size for size in (cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes) if size is not None]
-    options = PointOptions(
-        python=target.python,
-        args=job.target.args if job else target.args,
-        sets=target.sets,
-        cap_bytes=min(caps, default=None),
-        time_limit_s=VERIFY_S,
-    )
+    limits = PointLimits(cap_bytes=min(caps, default=None), time_limit_s=VERIFY_S)
     if job is None:
-        return verify_described(target, fitted, options, working)
-    return verify_run(job.target, fitted, options, working)
+        return verify_described(target, fitted, limits, working)
+    return verify_run(replace(target, args=job.target.args), job.target, fitted, limits, working)
 
 
 def _applied(draft: Draft, wrote: Callable[[Path, Path], object]) -> AppliedPart | None:

@@ -17,7 +17,7 @@ from rlmem.core.target import Target
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import SpecError, UsageError
 from rlmem.frameworks import resolve
-from rlmem.points import Axis, PointOptions
+from rlmem.points import Axis, PointLimits
 from rlmem.runner.store import open_store
 from rlmem.runner.sweep import Done, Running, Sweep
 from rlmem.sources import read_description
@@ -107,14 +107,12 @@ def measure(
 def _sweep(request: MeasureRequest) -> Sweep:
     target, remote = request.target, request.cluster is not None
     cap = request.cap_bytes
-    options = PointOptions(
-        python=_interpreter(target, remote=remote),
-        args=target.args,
-        sets=target.sets,
+    target = replace(target, python=_interpreter(target, remote=remote))
+    limits = PointLimits(
         cap_bytes=cap_bytes(None) if cap is None and not remote else cap,  # there, what is free on each node
         time_limit_s=request.time_limit_s,
     )
-    sweep = Sweep(target=target, axes=request.axes, repeat=request.repeat, options=options)
+    sweep = Sweep(target=target, axes=request.axes, repeat=request.repeat, limits=limits)
     _check_axes(sweep)
     return sweep
 
@@ -127,7 +125,7 @@ def _on_cluster(stack: ExitStack, request: MeasureRequest, sweep: Sweep, say: Ca
     ray = stack.enter_context(cluster(request.cluster.address))
     facts = cluster_facts(ray)
     say(f"measuring on {facts['system']}")
-    named = None if request.target.python is None else sweep.options.python
+    named = None if request.target.python is None else sweep.target.python
     return {"execute": measuring(ray, sweep, named, say), "machine": facts}
 
 

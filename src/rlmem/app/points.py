@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from rlmem.core.target import Target
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointLimits, Values
 
 
-def measure_point(target: Target, values: Values, options: PointOptions) -> Point:
+def measure_point(target: Target, values: Values, limits: PointLimits) -> Point:
     """Run a target with some values changed in a fresh process, beside its plan.
 
     Args:
-        target: a described run, a script, a factory, an RL Zoo entry or an RLlib configuration.
+        target: a described run, a script, a factory, an RL Zoo entry or an RLlib configuration, with its interpreter.
         values: the axes' values of this point.
-        options: its interpreter, arguments, cap and time.
+        limits: its cap and time.
 
     Returns:
         What it held and how it ended; to run out of memory or of time is a result.
@@ -27,4 +27,4 @@ def measure_point(target: Target, values: Values, options: PointOptions) -> Poin
         from rlmem.trace.points import measure_point as measure
     else:
         from rlmem.programs.points import measure_point as measure
-    return measure(target, values, options)
+    return measure(target, values, limits)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import cast
 
 from rlmem.agent.protocol import ProgramAnswer
@@ -11,7 +10,7 @@ from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
 from rlmem.ledger import PHASES, Ledger, Peak
 from rlmem.measure.calibration import read_calibration
-from rlmem.points import Point, PointOptions, PointProcess, PredictedPeak, Values
+from rlmem.points import Point, PointLimits, PointProcess, PredictedPeak, Values
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome
@@ -25,21 +24,21 @@ REFUSED = ("MemoryError", "can't allocate memory", "Unable to allocate", "CUDA o
 _RELEASES = {"sb3": "stable_baselines3", "elegantrl": "elegantrl"}
 
 
-def measure_point(target: Target, values: Values, options: PointOptions) -> Point:
+def measure_point(target: Target, values: Values, limits: PointLimits) -> Point:
     """A described run (preset or run file) with some values changed, run for real; every end of it is a point."""
-    return measure_spec(read_description(replace(target, sets=options.sets)), values, options)
+    return measure_spec(read_description(target), values, limits, target.python)
 
 
-def measure_spec(spec: RunSpec, values: Values, options: PointOptions) -> Point:
+def measure_spec(spec: RunSpec, values: Values, limits: PointLimits, python: str | None) -> Point:
     """The same of a run that was read already."""
     spec = spec.having(dict(values), "--vary")
-    case = make_case(spec, options.updates)
-    python = training_python(options.python, case.packages)
-    answer = launch(case.path, case.body, python, cap_bytes=options.cap_bytes, time_limit_s=options.time_limit_s)
+    case = make_case(spec, limits.updates)
+    python = training_python(python, case.packages)
+    answer = launch(case.path, case.body, python, cap_bytes=limits.cap_bytes, time_limit_s=limits.time_limit_s)
     versions = _versions(answer)
     installed, note = _as_installed(spec, versions)
     ledger = predict(resolve(installed), read_calibration(python))
-    return make_point(values, answer, ledger, case, options.cap_bytes, versions, note)
+    return make_point(values, answer, ledger, case, limits.cap_bytes, versions, note)
 
 
 def make_point(

@@ -14,7 +14,7 @@ from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
 from rlmem.plan import Budget
-from rlmem.points import Point, PointOptions, PredictedPeak, Values, axes_text
+from rlmem.points import Point, PointLimits, PredictedPeak, Values, axes_text
 from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
@@ -92,8 +92,7 @@ def largest_budget(ray: Any) -> Budget:
 
 def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
     """What measures the points of a sweep there; ``python`` is the interpreter that was named, if one was."""
-    options = replace(sweep.options, python=python)
-    cap = options.cap_bytes
+    target, limits = replace(sweep.target, python=python), sweep.limits
     planned: dict[str, tuple[PredictedPeak, int]] = {}  # points are repeated, and their plans the same
 
     def described(job: Job, spec: RunSpec) -> Step:
@@ -102,17 +101,17 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
             varied = spec.having(dict(job.values), "--vary")
             planned[values] = predicted_bytes(varied, python), _gpus(varied)
         predicted, gpus = planned[values]
-        need = Need.of(predicted, cap_bytes=cap, gpus=gpus)
-        work = DescribedWork(spec=spec, values=job.values, options=options)
+        need = Need.of(predicted, cap_bytes=limits.cap_bytes, gpus=gpus)
+        work = DescribedWork(spec=spec, values=job.values, limits=limits, python=python)
         return Step(work=work, need=need, predicted=predicted)
 
     def steps(jobs: Sequence[Job]) -> Iterator[tuple[Job, Step]]:
-        if sweep.target.is_executable:
-            place, has_gpu = Place.of(sweep.target), any(node.gpus >= 1 for node in alive(ray.nodes()))
+        if target.is_executable:
+            place, has_gpu = Place.of(target), any(node.gpus >= 1 for node in alive(ray.nodes()))
             for job in jobs:
-                yield job, traced(sweep.target, job.values, options, place, has_gpu=has_gpu)
+                yield job, traced(target, job.values, limits, place, has_gpu=has_gpu)
         else:
-            spec = portable(read_description(replace(sweep.target, sets=options.sets)))
+            spec = portable(read_description(target))
             yield from ((job, described(job, spec)) for job in jobs)
 
     def execute(jobs: Sequence[Job]) -> Generator[tuple[Job, Point], None, None]:
@@ -126,25 +125,25 @@ def measuring(ray: Any, sweep: Sweep, python: str | None, say: Say) -> Execute:
     return execute
 
 
-def traced(target: Target, values: Values, options: PointOptions, place: Place, *, has_gpu: bool) -> Step:
+def traced(target: Target, values: Values, limits: PointLimits, place: Place, *, has_gpu: bool) -> Step:
     """A dry run, and then what it foresees; ``has_gpu`` says whether a node of the cluster has a GPU.
 
     The dry run needs none: of SB3's models it tells what they would choose where there is one. A loop of its own that loads torch
     is tried once more with a GPU, as it may look for one. What uses a GPU is measured with one, and sees no other.
     """
-    named = _named_device(options, values)
-    meant = options if named or not has_gpu else replace(options, sets=(*options.sets, "device=cuda"))
-    asked: dict[str, Any] = {"target": target, "values": values, "place": place}
-    cap = options.cap_bytes
+    named = _named_device(target, values)
+    meant = target if named or not has_gpu else replace(target, sets=(*target.sets, "device=cuda"))
+    asked: dict[str, Any] = {"values": values, "place": place, "limits": limits}
+    cap = limits.cap_bytes
 
     def dry_run(gpus: int, then: Callable[[Foreseen], Step]) -> Step:
         need = Need.of(DRY_RUN, cap_bytes=cap, gpus=gpus, why=FOR_DRY_RUN)
-        return Step(work=DryRunWork(**asked, options=meant), need=need, then=then)
+        return Step(work=DryRunWork(**asked, target=meant), need=need, then=then)
 
     def measured(foreseen: Foreseen) -> Step:
         gpus = int(named.startswith("cuda") or (has_gpu and foreseen.uses_gpu is True))
         need = Need.of(foreseen.predicted, cap_bytes=cap, gpus=gpus)
-        work = TracedWork(**asked, options=options, foreseen=foreseen)
+        work = TracedWork(**asked, target=target, foreseen=foreseen)
         return Step(work=work, need=need, predicted=foreseen.predicted)
 
     def then(foreseen: Foreseen) -> Step:
@@ -154,9 +153,9 @@ def traced(target: Target, values: Values, options: PointOptions, place: Place, 
     return dry_run(0, then)
 
 
-def _named_device(options: PointOptions, values: Values) -> str:
+def _named_device(target: Target, values: Values) -> str:
     """The device that ``--vary`` or ``--set`` names; empty when neither does."""
-    return str(values.get("device") or changes_from(options.sets)[1] or "")
+    return str(values.get("device") or changes_from(target.sets)[1] or "")
 
 
 def benching(

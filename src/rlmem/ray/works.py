@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from rlmem.budget import cap_bytes
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointLimits, Values
 from rlmem.spec import RunSpec
 
 if TYPE_CHECKING:
@@ -63,9 +63,9 @@ def portable(spec: RunSpec) -> RunSpec:
     return RunSpec(dict(spec.values), dict(spec.origins))
 
 
-def _capped(options: PointOptions) -> PointOptions:
+def _capped(limits: PointLimits) -> PointLimits:
     """Without a cap, most of what is free on this node: its cgroups, limits and memory."""
-    return options if options.cap_bytes is not None else replace(options, cap_bytes=cap_bytes(None))
+    return limits if limits.cap_bytes is not None else replace(limits, cap_bytes=cap_bytes(None))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class DryRunWork:
 
     target: Target
     values: Values
-    options: PointOptions
+    limits: PointLimits
     place: Place
 
     def run(self) -> Foreseen:
@@ -82,7 +82,7 @@ class DryRunWork:
         from rlmem.trace.points import plan_point
 
         self.place.settle()
-        return plan_point(self.target, self.values, _capped(self.options))
+        return plan_point(self.target, self.values, _capped(self.limits))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,7 +91,7 @@ class TracedWork:
 
     target: Target
     values: Values
-    options: PointOptions
+    limits: PointLimits
     place: Place
     foreseen: Foreseen
 
@@ -100,7 +100,7 @@ class TracedWork:
         from rlmem.trace.points import measure_planned
 
         self.place.settle()
-        return measure_planned(self.target, self.values, _capped(self.options), self.foreseen)
+        return measure_planned(self.target, self.values, _capped(self.limits), self.foreseen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,14 +109,16 @@ class DescribedWork:
 
     spec: RunSpec
     values: Values
-    options: PointOptions
+    limits: PointLimits
+    #: The interpreter that was named, if one was.
+    python: str | None
 
     def run(self) -> Point:
         """Measure it."""
         from rlmem.programs.points import measure_spec
 
         os.chdir(tempfile.gettempdir())
-        return measure_spec(self.spec, self.values, _capped(self.options))
+        return measure_spec(self.spec, self.values, _capped(self.limits), self.python)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from rlmem.core.target import RLLIB, Target
 from rlmem.documents.contract import read_part, to_plain
 from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.tree import read_stat
-from rlmem.points import Axis, Point, PointOptions, SweepSettings, Values, axes_text
+from rlmem.points import Axis, Point, PointLimits, PointOptions, SweepSettings, Values, axes_text
 from rlmem.runner.store import Run, Store
 from rlmem.units import parse_count
 from rlmem.version import __version__
@@ -31,7 +31,7 @@ SAME_CAP = 1.05
 class Measure(Protocol):
     """Runs one point in a fresh process; ``rlmem.trace.points`` and ``rlmem.programs.points`` have one each."""
 
-    def __call__(self, target: Target, values: Values, options: PointOptions, /) -> Point:
+    def __call__(self, target: Target, values: Values, limits: PointLimits, /) -> Point:
         """The point, however the process ended."""
 
 
@@ -71,7 +71,7 @@ class Sweep:
     target: Target
     axes: tuple[Axis, ...] = ()
     repeat: int = 1
-    options: PointOptions = field(default_factory=PointOptions)
+    limits: PointLimits = field(default_factory=PointLimits)
 
     @property
     def jobs(self) -> tuple[Job, ...]:
@@ -87,10 +87,17 @@ class Sweep:
     @property
     def header(self) -> dict[str, Any]:
         """What the sweep asked for, as plain data."""
-        return {
-            "target": self.target.text,
-            **to_plain(SweepSettings(axes=self.axes, repeat=self.repeat, options=self.options)),
-        }
+        target, limits = self.target, self.limits
+        options = PointOptions(
+            python=target.python,
+            args=target.args,
+            sets=target.sets,
+            cap_bytes=limits.cap_bytes,
+            time_limit_s=limits.time_limit_s,
+            updates=limits.updates,
+        )
+        settings = SweepSettings(axes=self.axes, repeat=self.repeat, options=options)
+        return {"target": target.text, **to_plain(settings)}
 
     @property
     def key(self) -> str:
@@ -99,15 +106,15 @@ class Sweep:
         Values are not part of it, so a sweep can be extended; nor are cap and time limit, which change no point that
         ended well. The text of a script or run file is: an edited one is another target.
         """
-        options = self.options
+        target = self.target
         parts = {
             "rlmem": __version__,
-            "target": _identity(self.target.text),
+            "target": _identity(target.text),
             "axes": sorted(axis.name for axis in self.axes),
-            "python": os.path.abspath(options.python or sys.executable),
-            "args": options.args,
-            "sets": options.sets,
-            "updates": options.updates,
+            "python": os.path.abspath(target.python or sys.executable),
+            "args": target.args,
+            "sets": target.sets,
+            "updates": self.limits.updates,
         }
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()[:16]
 
@@ -199,7 +206,7 @@ def known_points(store: Store, sweep: Sweep) -> dict[tuple[str, int], Point]:
 
     A point that crashed or took too long is tried again; one that ran out of memory only under a higher cap.
     """
-    cap = sweep.options.cap_bytes
+    cap = sweep.limits.cap_bytes
     found: dict[tuple[str, int], Point] = {}
     for run in reversed(store.runs(kind="measure", sweep=sweep.key)):
         then = stored_settings(run).options.cap_bytes
@@ -320,7 +327,7 @@ class Running:
     def _point(self, job: Job) -> Point:
         """A job's point; what cannot be measured is a row that says so, a wrong request is not."""
         try:
-            return self._measure(self.sweep.target, job.values, self.sweep.options)
+            return self._measure(self.sweep.target, job.values, self.sweep.limits)
         except UsageError:
             raise
         except RlmemError as error:

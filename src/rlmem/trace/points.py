@@ -15,7 +15,7 @@ from rlmem.fields import BY_PATH
 from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
-from rlmem.points import Point, PointOptions, PredictedPeak
+from rlmem.points import Point, PointLimits, PredictedPeak
 from rlmem.programs.points import process_parts
 from rlmem.trace.changes import option_names, prepare_run
 from rlmem.trace.describe import wants_gpu
@@ -26,12 +26,12 @@ from rlmem.trace.target import RunnableTarget
 from rlmem.units import format_size
 
 
-def measure_point(target: Target, values: Mapping[str, int | str], options: PointOptions) -> Point:
+def measure_point(target: Target, values: Mapping[str, int | str], limits: PointLimits) -> Point:
     """Plan the point with a dry run, then measure it."""
-    foreseen = plan_point(target, values, options)
+    foreseen = plan_point(target, values, limits)
     if foreseen.refused:
         raise UsageError(foreseen.why)
-    return measure_planned(target, values, options, foreseen)
+    return measure_planned(target, values, limits, foreseen)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,13 +50,13 @@ class Foreseen:
     uses_gpu: bool | None = None
 
 
-def plan_point(target: Target, values: Mapping[str, int | str], options: PointOptions) -> Foreseen:
+def plan_point(target: Target, values: Mapping[str, int | str], limits: PointLimits) -> Foreseen:
     """What a dry run says of a point."""
-    found, changes, device = _resolved(target, values, options)
+    found, changes, device = prepare_run(target, values)
     budget, form = make_budget(), ClosedForm(read_calibration(found.python))
     gpu = None
     try:
-        run = dry_run(found, changes=changes, device=device, cap_bytes=options.cap_bytes)
+        run = dry_run(found, changes=changes, device=device, cap_bytes=limits.cap_bytes)
         gpu = uses_gpu(run.facts)
         if run.stop and run.stop.get("kind") == "unheeded":
             return Foreseen(
@@ -101,45 +101,36 @@ def uses_gpu(facts: Facts) -> bool | None:
     return None if stopped or "torch" in facts.get("versions", {}) else False
 
 
-def measure_planned(
-    target: Target, values: Mapping[str, int | str], options: PointOptions, foreseen: Foreseen
-) -> Point:
+def measure_planned(target: Target, values: Mapping[str, int | str], limits: PointLimits, foreseen: Foreseen) -> Point:
     """Measure a point beside the plan it has."""
-    found, changes, device = _resolved(target, values, options)
-    return _point(values, _measured(found, changes, device, options), foreseen, options)
+    found, changes, device = prepare_run(target, values)
+    return _point(values, _measured(found, changes, device, limits), foreseen, limits)
 
 
-def measure_alone(target: Target, options: PointOptions, folder: Path | None = None) -> Point:
+def measure_alone(target: Target, limits: PointLimits, folder: Path | None = None) -> Point:
     """Measure the target as it is, without a plan beside it; it starts in the folder, or in this one."""
-    found, changes, device = _resolved(target, {}, options)
+    found, changes, device = prepare_run(target)
     found = found if folder is None else replace(found, folder=folder)
-    return _point({}, _measured(found, changes, device, options), Foreseen(), options)
+    return _point({}, _measured(found, changes, device, limits), Foreseen(), limits)
 
 
-def _resolved(
-    target: Target, values: Mapping[str, int | str], options: PointOptions
-) -> tuple[RunnableTarget, dict[str, Any], str | None]:
-    """What to run, with which changes of its model, and for which device."""
-    return prepare_run(replace(target, args=options.args, sets=options.sets, python=options.python), values)
-
-
-def _measured(found: RunnableTarget, changes: Mapping[str, Any], device: str | None, options: PointOptions) -> DryRun:
+def _measured(found: RunnableTarget, changes: Mapping[str, Any], device: str | None, limits: PointLimits) -> DryRun:
     return dry_run(
         found,
         mode="measure",
         changes=changes,
         device=device,
-        cap_bytes=options.cap_bytes,
-        time_s=options.time_limit_s,
-        updates=options.updates,
+        cap_bytes=limits.cap_bytes,
+        time_s=limits.time_limit_s,
+        updates=limits.updates,
     )
 
 
-def _point(values: Mapping[str, int | str], run: DryRun, foreseen: Foreseen, options: PointOptions) -> Point:
+def _point(values: Mapping[str, int | str], run: DryRun, foreseen: Foreseen, limits: PointLimits) -> Point:
     outcome, facts = run.outcome, run.facts
     status, note = outcome.status, ""
     if status == "oom":
-        note = _missing(run, foreseen, options)
+        note = _missing(run, foreseen, limits)
     elif status != "ok":
         note = outcome.describe()
     elif run.stop:
@@ -187,12 +178,12 @@ def _why(run: DryRun) -> str:
     return f"{stop.get('message') or 'no update was seen'}{where}"
 
 
-def _missing(run: DryRun, foreseen: Foreseen, options: PointOptions) -> str:
+def _missing(run: DryRun, foreseen: Foreseen, limits: PointLimits) -> str:
     """``needs 14.4 GB more in update: rollout.observations``, as far as the plan knows."""
     text = run.outcome.describe()
-    if foreseen.predicted is None or foreseen.largest is None or options.cap_bytes is None:
+    if foreseen.predicted is None or foreseen.largest is None or limits.cap_bytes is None:
         return text
-    more = foreseen.predicted.expected - options.cap_bytes
+    more = foreseen.predicted.expected - limits.cap_bytes
     if more <= 0:
         return text
     return f"needs {format_size(more)} more in {foreseen.phase} (by the plan): {foreseen.largest}"

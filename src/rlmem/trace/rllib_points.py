@@ -13,7 +13,7 @@ from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.rllib.counts import STORE, counts
 from rlmem.frameworks.rllib.shares import by_role
 from rlmem.measure.calibration import read_calibration
-from rlmem.points import Point, PointOptions, PredictedPeak, Values
+from rlmem.points import Point, PointLimits, PredictedPeak, Values
 from rlmem.trace.rllib import changes_of, describe_config, find_config
 from rlmem.trace.rllib_truth import Truth, measure_config
 
@@ -24,10 +24,10 @@ TIME_SECONDS = 300.0
 LEAST_CPUS = 8
 
 
-def measure_point(target: Target, values: Values, options: PointOptions) -> Point:
+def measure_point(target: Target, values: Values, limits: PointLimits) -> Point:
     """A configuration with some values changed, run for real; every end of it is a point."""
-    sets = (*options.sets, *(f"{name}={value}" for name, value in values.items()))
-    place, python = find_config(replace(target, python=options.python))
+    sets = (*target.sets, *(f"{name}={value}" for name, value in values.items()))
+    place, python = find_config(target)
     try:
         spec, _ = describe_config(replace(target, python=python, sets=sets))
     except AnalysisError as error:
@@ -37,9 +37,9 @@ def measure_point(target: Target, values: Values, options: PointOptions) -> Poin
         place,
         python,
         changes=changes_of(sets),
-        iterations=options.updates or 3,
-        seconds=TRAINING * (options.time_limit_s or TIME_SECONDS),
-        cap_bytes=options.cap_bytes,
+        iterations=limits.updates or 3,
+        seconds=TRAINING * (limits.time_limit_s or TIME_SECONDS),
+        cap_bytes=limits.cap_bytes,
         cpus=max(LEAST_CPUS, os.cpu_count() or 1, sum(number.values()) + 1),
     )
     rows = found.answer.get("rows") or 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point, PointOptions
+from rlmem.points import Point, PointLimits
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
 from rlmem.trace.drafts import tried
@@ -44,13 +44,13 @@ class Verified:
         return self.after is not None and self.after.is_ok
 
 
-def verify_described(target: Target, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
+def verify_described(target: Target, fitted: Fitted, limits: PointLimits, working: Working) -> Verified:
     """A preset or a run file, by the programs that run described runs."""
     sets = tuple(f"{path}={_text(value)}" for path, value in fitted.fit.end.changes.items())
-    before, first = _measured(lambda: measure_described(target, {}, options), "before", working)
-    changed = replace(options, sets=(*options.sets, *sets))
-    after, second = _measured(lambda: measure_described(target, {}, changed), "after", working)
-    return Verified(before=before, after=after, cap_bytes=options.cap_bytes, notes=(*first, *second))
+    before, first = _measured(lambda: measure_described(target, {}, limits), "before", working)
+    changed = replace(target, sets=(*target.sets, *sets))
+    after, second = _measured(lambda: measure_described(changed, {}, limits), "after", working)
+    return Verified(before=before, after=after, cap_bytes=limits.cap_bytes, notes=(*first, *second))
 
 
 def _text(value: object) -> str:
@@ -59,19 +59,29 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else json.dumps(value)
 
 
-def verify_run(target: RunnableTarget, fitted: Fitted, options: PointOptions, working: Working) -> Verified:
-    """A script with its edits in a copy, an RL Zoo entry with its hyperparameters."""
-    before, first = _measured(lambda: measure_alone(target, options), "before", working)
+def verify_run(
+    target: Target, runnable: RunnableTarget, fitted: Fitted, limits: PointLimits, working: Working
+) -> Verified:
+    """A script with its edits in a copy, an RL Zoo entry with its hyperparameters.
+
+    Args:
+        target: what was asked for.
+        runnable: the same with its interpreter, which the edits are made for.
+        fitted: the steps.
+        limits: how far a measurement may go.
+        working: says what is going on.
+    """
+    before, first = _measured(lambda: measure_alone(target, limits), "before", working)
+    changed = target if fitted.args is None else replace(target, args=fitted.args)
     if fitted.draft is not None and fitted.draft.edits:
-        changed = options if fitted.args is None else replace(options, args=fitted.args)
-        with tried(fitted.draft, target) as copy:
-            after, second = _measured(lambda: measure_alone(copy, changed, copy.folder), "after", working)
+        with tried(fitted.draft, runnable) as copy:
+            edited = replace(changed, text=copy.text)
+            after, second = _measured(lambda: measure_alone(edited, limits, copy.folder), "after", working)
     elif fitted.args is not None:
-        changed = replace(options, args=fitted.args)
-        after, second = _measured(lambda: measure_alone(target, changed), "after", working)
+        after, second = _measured(lambda: measure_alone(changed, limits), "after", working)
     else:
         after, second = None, (f"after: {Path(target.text).name} cannot be edited, so that only 'before' was measured",)
-    return Verified(before=before, after=after, cap_bytes=options.cap_bytes, notes=(*first, *second))
+    return Verified(before=before, after=after, cap_bytes=limits.cap_bytes, notes=(*first, *second))
 
 
 def _measured(measure: Callable[[], Point], what: str, working: Working) -> tuple[Point | None, tuple[str, ...]]:

@@ -8,7 +8,7 @@ import pytest
 
 from rlmem.app.points import measure_point
 from rlmem.core.target import Target
-from rlmem.points import Point, PointOptions, Values
+from rlmem.points import Point, PointLimits, Values
 from rlmem.sources.target import parse_target
 
 
@@ -26,10 +26,10 @@ from rlmem.sources.target import parse_target
 def test_what_runs_is_run_and_what_is_described_has_a_program(
     target: str, home: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fake(target: Target, values: Values, options: PointOptions) -> Point:
+    def fake(target: Target, values: Values, limits: PointLimits) -> Point:
         return Point(values=values, status="ok", peak_bytes=1, note=target.text)
 
     monkeypatch.setattr(import_module(home), "measure_point", fake)
     values = {"n_envs": 4}
-    point = measure_point(parse_target(target), values, PointOptions())
+    point = measure_point(parse_target(target), values, PointLimits())
     assert point == Point(values=values, status="ok", peak_bytes=1, note=target)

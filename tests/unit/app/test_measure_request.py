@@ -14,7 +14,7 @@ from rlmem.app import measure as module
 from rlmem.app.measure import MeasureInterruptedError, MeasureRequest
 from rlmem.core.target import Target
 from rlmem.errors import UsageError
-from rlmem.points import Axis, Point, PointOptions, Values
+from rlmem.points import Axis, Point, PointLimits, Values
 from rlmem.runner.store import open_store
 from rlmem.runner.sweep import Done, Running
 from rlmem.sources.target import parse_target
@@ -23,10 +23,10 @@ from rlmem.units import MIB
 
 @pytest.fixture(autouse=True)
 def _fakes(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fake(target: Target, values: Values, options: PointOptions) -> Point:
+    def fake(target: Target, values: Values, limits: PointLimits) -> Point:
         if values["agents"] == 300:
             raise KeyboardInterrupt
-        assert options.cap_bytes is not None  # most of what may be used here
+        assert limits.cap_bytes is not None  # most of what may be used here
         return Point(values=values, status="ok", peak_bytes=MIB * int(values["agents"]))
 
     monkeypatch.setattr(module, "measure_point", fake)

@@ -21,17 +21,17 @@ from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
 from rlmem.holdings import Holding
 from rlmem.moments import Moment
-from rlmem.points import Point, PointOptions, PredictedPeak, Values
+from rlmem.points import Point, PointLimits, PredictedPeak, Values
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.units import GIB, MIB
 
 #: Every call of the fake measurement, in order.
-CALLS: list[tuple[str, dict[str, int | str], PointOptions]] = []
+CALLS: list[tuple[Target, dict[str, int | str], PointLimits]] = []
 SWEEP = ("measure", "drone-swarm", "--vary", "agents=100,200,400", "--cap", "4GiB")
 
 
-def fake(target: Target, values: Values, options: PointOptions, /) -> Point:
-    CALLS.append((target.text, dict(values), options))
+def fake(target: Target, values: Values, limits: PointLimits, /) -> Point:
+    CALLS.append((target, dict(values), limits))
     agents = int(values.get("agents", 100))
     size = GIB + 13 * MIB * agents
     predicted = PredictedPeak(low=size - MIB, expected=size + MIB, high=size + GIB)
@@ -39,9 +39,9 @@ def fake(target: Target, values: Values, options: PointOptions, /) -> Point:
         raise KeyboardInterrupt
     if agents == 14:
         raise AnalysisError("the interpreter does not start")
-    if options.cap_bytes is not None and size > options.cap_bytes:
+    if limits.cap_bytes is not None and size > limits.cap_bytes:
         note = "needs 2.2 GB more in update"
-        return Point(values=values, status="oom", peak_bytes=options.cap_bytes, note=note, predicted=predicted)
+        return Point(values=values, status="oom", peak_bytes=limits.cap_bytes, note=note, predicted=predicted)
     return Point(values=values, status="ok", peak_bytes=size, predicted=predicted, phases={"update": size}, wall_s=1.0)
 
 
@@ -82,22 +82,22 @@ def test_a_sweep_that_ends_well_exits_zero(capsys: pytest.CaptureFixture[str]) -
 def test_without_vary_there_is_one_point_with_the_options(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = call(capsys, "measure", "pidog-sac", "--set", "buffer_size=10k", "--timeout", "60")
     assert (code, out.splitlines()[0][:18]) == (0, "RAM peak 2.27 GiB ")
-    ((target, values, options),) = CALLS
-    assert (target, values) == ("pidog-sac", {})
-    assert (options.sets, options.time_limit_s) == (("buffer_size=10k",), 60.0)
-    assert options.cap_bytes is not None  # most of what may be used here
+    ((target, values, limits),) = CALLS
+    assert (target.text, values) == ("pidog-sac", {})
+    assert (target.sets, limits.time_limit_s) == (("buffer_size=10k",), 60.0)
+    assert limits.cap_bytes is not None  # most of what may be used here
 
 
 def test_a_script_gets_its_arguments_and_interpreter(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     script = tmp_path / "größe 🚁.py"
     script.write_text("pass")
     assert call(capsys, "measure", "pidog-sac", "--python", sys.executable)[0] == 0
-    assert CALLS.pop()[2].python == sys.executable
+    assert CALLS.pop()[0].python == sys.executable
     arguments = ("measure", str(script), "--python", sys.executable, "--", "--env", "Hopper-v5")
     code, out, _ = call(capsys, *arguments)
     assert (code, str(script) in out) == (0, True)
-    assert CALLS[0][2].args == ("--env", "Hopper-v5")
-    assert CALLS[0][2].python == sys.executable
+    assert CALLS[0][0].args == ("--env", "Hopper-v5")
+    assert CALLS[0][0].python == sys.executable
 
 
 @pytest.mark.parametrize(

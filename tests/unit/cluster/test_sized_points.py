@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from rlmem.points import PointOptions, PredictedPeak
+from rlmem.points import PointLimits, PredictedPeak
 from rlmem.ray import sweeps
 from rlmem.ray.reserving import BESIDE_BYTES, Need, Node, NoRoomError, reserve
 from rlmem.ray.sweeps import DRY_RUN, FOR_DRY_RUN, measuring, traced
@@ -27,7 +26,7 @@ def steps(
 ) -> list[tuple[str, int]]:
     """The steps of a point, with the GPUs each asks for; ``answers`` are what its dry runs say."""
     values = {} if device is None else {"device": device}
-    step = traced(parse_target("train.py"), values, PointOptions(sets=sets), Place(folder="/"), has_gpu=has_gpu)
+    step = traced(parse_target("train.py", sets=sets), values, PointLimits(), Place(folder="/"), has_gpu=has_gpu)
     found = [(type(step.work).__name__, step.need.gpus)]
     for answer in answers:
         assert step.then is not None
@@ -58,14 +57,14 @@ def test_where_no_node_has_a_gpu_none_is_asked_for_unless_one_is_named() -> None
 
 
 def test_a_dry_run_is_told_whether_there_are_gpus_unless_a_device_is_named() -> None:
-    def sets(options: PointOptions, **values: str) -> tuple[str, ...]:
-        work: Any = traced(parse_target("train.py"), values, options, Place(folder="/"), has_gpu=True).work
-        return tuple(work.options.sets)
+    def sets(*asked: str, **values: str) -> tuple[str, ...]:
+        target = parse_target("train.py", sets=asked)
+        work: Any = traced(target, values, PointLimits(), Place(folder="/"), has_gpu=True).work
+        return tuple(work.target.sets)
 
-    plain = PointOptions(sets=("batch_size=64",))
-    assert sets(plain) == ("batch_size=64", "device=cuda")
-    assert sets(plain, device="cpu") == ("batch_size=64",)
-    assert sets(replace(plain, sets=("device=cpu",))) == ("device=cpu",)
+    assert sets("batch_size=64") == ("batch_size=64", "device=cuda")
+    assert sets("batch_size=64", device="cpu") == ("batch_size=64",)
+    assert sets("device=cpu") == ("device=cpu",)
 
 
 @pytest.mark.parametrize(
@@ -99,7 +98,7 @@ def test_points_of_a_described_run_ask_for_a_gpu_by_their_own_values(monkeypatch
             yield from ()
 
     monkeypatch.setattr(sweeps, "dispatch", lambda *_: Caught())
-    sweep: Any = SimpleNamespace(target=parse_target("pidog-sac"), options=PointOptions())
+    sweep: Any = SimpleNamespace(target=parse_target("pidog-sac"), limits=PointLimits())
     jobs = [Job(values={"device": device}, repeat=nth) for device in ("cpu", "cuda") for nth in (0, 1)]
     assert list(measuring(None, sweep, None, print)(jobs)) == []
     assert asked == [(job.key, int(job.values["device"] == "cuda")) for job in jobs]

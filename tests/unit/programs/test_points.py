@@ -13,7 +13,7 @@ from rlmem.frameworks import predict, resolve
 from rlmem.ledger import Ledger
 from rlmem.measure.sampler import TreePeak
 from rlmem.model.constants import Constants
-from rlmem.points import PointOptions
+from rlmem.points import PointLimits
 from rlmem.programs.cases import Case
 from rlmem.programs.launch import Answer, launch, missing_packages, training_python
 from rlmem.programs.points import lack, make_point, measure_point, newcomer
@@ -141,4 +141,4 @@ def test_something_that_is_no_interpreter_is_refused(tmp_path: Path) -> None:
 
 def test_an_unknown_target_is_a_usage_error() -> None:
     with pytest.raises(UsageError, match="unknown preset"):
-        measure_point(parse_target("drone-swarn"), {}, PointOptions())
+        measure_point(parse_target("drone-swarn"), {}, PointLimits())

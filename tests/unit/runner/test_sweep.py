@@ -9,7 +9,7 @@ import pytest
 
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Axis, Point, PointOptions, Values
+from rlmem.points import Axis, Point, PointLimits, Values
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.sweep import Running, Sweep, parse_axes, parse_axis
 from rlmem.sources.target import parse_target
@@ -24,7 +24,7 @@ class Fake:
         self.ends = ends
         self.asked: list[int | str] = []
 
-    def __call__(self, target: Target, values: Values, options: PointOptions, /) -> Point:
+    def __call__(self, target: Target, values: Values, limits: PointLimits, /) -> Point:
         value = values.get("agents", 0)
         self.asked.append(value)
         status = self.ends(int(value))
@@ -40,7 +40,7 @@ class Fake:
 def sweep(
     *axes: Axis, repeat: int = 1, cap: int | None = None, target: str = "größe.py", args: tuple[str, ...] = ()
 ) -> Sweep:
-    return Sweep(target=parse_target(target), axes=axes, repeat=repeat, options=PointOptions(cap_bytes=cap, args=args))
+    return Sweep(target=parse_target(target, args), axes=axes, repeat=repeat, limits=PointLimits(cap_bytes=cap))
 
 
 def go(store: Store, asked: Sweep, fake: Fake, *, fresh: bool = False) -> Running:
@@ -224,7 +224,7 @@ def test_other_arguments_another_interpreter_or_an_edited_script_share_nothing(t
     script.write_text("a = 1")
     base = sweep(AGENTS, target=str(script))
     keys = {base.key, sweep(AGENTS, target=str(script), args=("--seed", "1")).key, sweep(target=str(script)).key}
-    keys.add(Sweep(target=parse_target(str(script)), axes=(AGENTS,), options=PointOptions(python="/other/python")).key)
+    keys.add(Sweep(target=parse_target(str(script), python="/other/python"), axes=(AGENTS,)).key)
     script.write_text("a = 2")
     keys.add(base.key)
     assert len(keys) == 5
