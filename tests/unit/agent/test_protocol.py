@@ -102,7 +102,7 @@ def test_a_loop_of_its_own_writes_the_facts_of_the_protocol(tmp_path: Path) -> N
 def test_a_framework_writes_the_facts_of_the_protocol(tmp_path: Path) -> None:
     _, seen = facts_of(tmp_path, SB3)
     met = {kind for kind, _ in seen}
-    assert {"ModelFacts", "BufferFacts", "BufferArray", "RehearsalFacts", "RecordingFacts", "OtherProcess"} <= met
+    assert {"ModelFacts", "BufferFacts", "BufferArray", "RehearsalFacts", "OtherProcess"} <= met
     assert {("Facts", "workers_started"), ("Facts", "workers_asked")} <= seen
 
 
