@@ -10,8 +10,8 @@ import sys
 import time
 from collections.abc import Callable
 
+from rlmem.core.plan import Budget, Plan
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm, Planner
 from rlmem.sources import load
 from rlmem.sources.preset import PRESETS

@@ -18,8 +18,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.plan import Budget
 from rlmem.errors import UsageError
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.swarm.chunking import choose_chunk
 from rlmem.swarm.settings import Settings

@@ -80,9 +80,9 @@ def child(verb: str, *arguments: str) -> Any:
 
 def closed_form(case: dict[str, Any]) -> int | None:
     """The driver's figure by arithmetic over a description; ``None`` for a network or loop of one's own."""
+    from rlmem.core.spec import RunSpec
     from rlmem.frameworks import predict, resolve
     from rlmem.model.constants import Constants
-    from rlmem.spec import RunSpec
 
     if "loop" in case or case["net"] or "policy" in case:
         return None

@@ -8,10 +8,10 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from rlmem.fields import FIELDS
+from rlmem.core.fields import FIELDS
+from rlmem.core.plan import Budget
 from rlmem.frameworks.stacks import STACKS, materialised
 from rlmem.model.constants import RAY_TABLE, REFERENCE, TABLE
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.sources import load
 from rlmem.units import format_size

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rlmem.core.fields import find_field
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import CHANGED
 from rlmem.errors import SpecError
-from rlmem.fields import find_field
-from rlmem.plan import Plan
-from rlmem.spec import RunSpec
 from rlmem.units import ABSURD_COUNT
 
 #: Evaluations before a search gives up on interpolation and halves the bracket instead.

@@ -18,8 +18,8 @@ from collections.abc import Callable
 from typing import Any
 
 from rlmem.agent import pressure
+from rlmem.core.moments import Moment
 from rlmem.errors import UsageError
-from rlmem.moments import Moment
 from rlmem.runner.guarding import ACT_AT, WARN_AT, Guard, Load, Policy, ram_load
 from rlmem.units import parse_size
 from rlmem.watch.sampling import Watch

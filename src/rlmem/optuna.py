@@ -13,8 +13,8 @@ from typing import Any
 
 from rlmem.agent import proc
 from rlmem.budget import free_here, read_size
+from rlmem.core.plan import Budget
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.plan import Budget
 from rlmem.runner.own import INTERVAL_SECONDS, OwnPeak
 from rlmem.trials import (
     MARGIN,

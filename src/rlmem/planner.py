@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from threading import Lock
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.plan import Budget, Plan, judge
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.frameworks import find_adapter, predict, resolve
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan, judge
 from rlmem.rules import with_findings
-from rlmem.spec import RunSpec
 
 #: Predictions that are kept, the oldest go first. A ledger takes about 100 kB; `rlmem fit` asks for some 300 different runs.
 MOST_KEPT = 512

@@ -7,7 +7,7 @@ import threading
 from dataclasses import dataclass
 
 from rlmem.agent import walk
-from rlmem.holdings import Explanation
+from rlmem.core.holdings import Explanation
 from rlmem.measure.explain import from_pages
 from rlmem.measure.processes import living
 from rlmem.units import format_size

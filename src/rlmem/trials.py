@@ -20,16 +20,16 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from rlmem.core.fields import FIELDS, find_field
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
-from rlmem.fields import FIELDS, find_field
 from rlmem.measure.calibration import read_calibration
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
-from rlmem.spec import RunSpec
 from rlmem.trace.rllib import CHANGES, describe_config
 from rlmem.units import format_size, parse_size
 

@@ -27,9 +27,9 @@ from rlmem.app.fit import fit_document
 from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.cli import run as cli
+from rlmem.core.holdings import Explanation
 from rlmem.documents.contract import to_plain
 from rlmem.documents.plan import plan_document
-from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.explain import explain_process

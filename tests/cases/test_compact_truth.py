@@ -14,7 +14,7 @@ import pytest
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 pytest.importorskip("numba", reason="the 'buffers' extra is not installed; 'make test' installs it")
 
-from rlmem.spec import RunSpec
+from rlmem.core.spec import RunSpec
 from rlmem.units import MIB
 from truth import predicted
 

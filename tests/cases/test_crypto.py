@@ -14,10 +14,10 @@ pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make t
 pytest.importorskip("elegantrl")
 pytest.importorskip("optuna")
 
-from rlmem.holdings import Explanation
+from rlmem.core.holdings import Explanation
+from rlmem.core.moments import Judgement
 from rlmem.measure.attach import preload
 from rlmem.measure.explain import explain_process
-from rlmem.moments import Judgement
 from rlmem.sources import load
 from rlmem.units import MIB
 from rlmem.watch.sampling import Watch

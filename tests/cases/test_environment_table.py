@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from rlmem.agent.describe import space
+from rlmem.core.spaces import Space, leaves, parse_space
 from rlmem.sources.environments import find_environment
-from rlmem.spaces import Space, leaves, parse_space
 
 gymnasium = pytest.importorskip("gymnasium", reason="the 'truth' extra is not installed; 'make test' installs it")
 

@@ -16,7 +16,7 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
 from rlmem.app.advice import advise
-from rlmem.holdings import Explanation, TreeExplanation
+from rlmem.core.holdings import Explanation, TreeExplanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain_process, explain_tree
 

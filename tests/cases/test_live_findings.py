@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.measure import attach
 from rlmem.measure.explain import explain_tree, with_limits
 from rlmem.measure.limits import read_limits

@@ -8,7 +8,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
-from rlmem.points import PointLimits
+from rlmem.core.points import PointLimits
 from rlmem.programs.points import measure_point
 from rlmem.sources.target import parse_target
 from rlmem.units import MIB

@@ -18,16 +18,16 @@ from rlmem.app.five_runs import (
 )
 from rlmem.budget import sized_budget
 from rlmem.capacity import largest
+from rlmem.core.ledger import Ledger
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.schedule import schedule
 from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.sb3.networks import extractor, networks
 from rlmem.frameworks.swarm import chains
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.report.five_runs import page
 from rlmem.rules import rules
-from rlmem.schedule import schedule
 from rlmem.sources import load
 from rlmem.units import MIB
 

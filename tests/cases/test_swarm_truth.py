@@ -9,8 +9,8 @@ import pytest
 
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
-from rlmem.ledger import Ledger
-from rlmem.points import PointLimits
+from rlmem.core.ledger import Ledger
+from rlmem.core.points import PointLimits
 from rlmem.programs.cases import settings_case
 from rlmem.programs.points import measure_point
 from rlmem.sources.target import parse_target

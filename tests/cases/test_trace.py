@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.cli import run as cli
-from rlmem.points import PointLimits
+from rlmem.core.points import PointLimits
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.points import measure_point

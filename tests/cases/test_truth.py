@@ -10,11 +10,11 @@ import pytest
 
 pytest.importorskip("torch", reason="the 'truth' extra is not installed; 'make test' installs it")
 
+from rlmem.core.ledger import Ledger, Peak
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks import resolve
 from rlmem.frameworks.sb3.networks import networks
-from rlmem.ledger import Ledger, Peak
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 from rlmem.units import MIB
 from truth import PINNED, elegantrl_case, predicted, run_truth, sb3_case, swarm_case
 

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from golden.harness import Case, call, command_case, quiet_environment, steady
-from rlmem.findings import SEVERITIES
+from rlmem.core.findings import SEVERITIES
 from rlmem.lint.fixing import fix_text
 from rlmem.lint.linter import FileReport, Linter
 from rlmem.lint.reading import Text, decode

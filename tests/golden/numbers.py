@@ -26,13 +26,13 @@ from unittest import mock
 from accuracy import corpus, results, rllib_table
 from golden.harness import Case
 from rlmem.budget import make_budget
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.errors import RlmemError
 from rlmem.frameworks.rllib.shares import by_role
-from rlmem.plan import Plan
 from rlmem.planner import ClosedForm
 from rlmem.sources import load
 from rlmem.sources.config import parse_run
-from rlmem.spec import RunSpec
 
 ROOT = Path(__file__).parents[2]
 DESCRIPTIONS = Path(__file__).parent / "descriptions"

@@ -19,14 +19,14 @@ from ray.util.placement_group import PlacementGroup, placement_group_table, remo
 from rlmem.cluster.asking import workload_of
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import find_machine
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.ray import placement_group_for, resources_for
 from rlmem.ray.placement import nodes_of
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 from rlmem.units import GIB, MIB
 
 #: Long enough for workers to start on a busy machine; nothing is decided by it but that a test ends.

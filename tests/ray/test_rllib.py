@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from rlmem.agent import protocol
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks import resolve
 from rlmem.programs.launch import launch
 from rlmem.sources.target import parse_target
-from rlmem.spec import RunSpec
 from rlmem.trace.rllib import describe_config
 from rlmem.trace.rllib_truth import PROGRAM
 from typed_facts import problems

@@ -8,11 +8,11 @@ import subprocess
 import sys
 from typing import Any
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks import predict, resolve
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
 from rlmem.programs.cases import FOLDER, elegantrl_case, sb3_case, swarm_case
-from rlmem.spec import RunSpec
 
 __all__ = ["PINNED", "elegantrl_case", "predicted", "run_truth", "sb3_case", "swarm_case"]
 #: Blocks of 128 KiB and more are mapped, so that they are returned when freed: exact arithmetic can be checked to the

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rlmem.budget import free_here, make_budget, sized_budget
+from rlmem.core.plan import Plan
 from rlmem.documents.plan import plan_document
 from rlmem.errors import UsageError
-from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.report.plan import verdict_lines
 from rlmem.sources.preset import read_preset

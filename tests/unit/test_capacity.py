@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlmem.capacity import largest
-from rlmem.ledger import Entry, Ledger
-from rlmem.plan import Budget, Plan
-from rlmem.quantity import Quantity
-from rlmem.spec import RunSpec
+from rlmem.core.ledger import Entry, Ledger
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 
 SPEC = RunSpec().having({"buffer_size": 1000}, "test")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rlmem import Planner, load, make_budget
-from rlmem.components import component_of
+from rlmem.core.components import component_of
 
 
 @pytest.mark.parametrize(

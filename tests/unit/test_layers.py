@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.layers import KINDS, infer, parse_layer, parse_layers
 from rlmem.errors import SpecError
-from rlmem.layers import KINDS, infer, parse_layer, parse_layers
 
 NATURE = (
     "conv2d 32 k8 s4",

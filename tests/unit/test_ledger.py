@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from rlmem.ledger import Entry, Ledger, matches, merge
-from rlmem.plan import Budget, Plan, sentence, verdict_of
-from rlmem.quantity import Quantity
-from rlmem.spec import RunSpec
+from rlmem.core.ledger import Entry, Ledger, matches, merge
+from rlmem.core.plan import Budget, Plan, sentence, verdict_of
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 from rlmem.units import GIB
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.line_fit import Sample, fit_lines, student
+from rlmem.core.line_fit import Sample, fit_lines, student
 
 
 def along(sizes: dict[int, int], axis: str = "agents") -> list[Sample]:

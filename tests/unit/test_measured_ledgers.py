@@ -12,9 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
+from rlmem.core.ledger import Ledger
 from rlmem.documents.explanation import explanation_document
-from rlmem.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
-from rlmem.ledger import Ledger
 from rlmem.measure.explain import explain_tree
 
 MIB = 1 << 20

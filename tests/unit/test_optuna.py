@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.plan import Budget
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.optuna import BEFORE, memory_aware
-from rlmem.plan import Budget
 from rlmem.trials import MEASURED, PREDICTED, PRUNED, REASON
 
 optuna = pytest.importorskip("optuna")

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import pytest
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.points import STATUSES, Point, PointProcess, PredictedPeak
 from rlmem.documents.contract import read_part, to_plain
-from rlmem.ledger import Ledger
-from rlmem.points import STATUSES, Point, PointProcess, PredictedPeak
 
 POINT = Point(
     values={"agents": 1000, "env": "Größe-v1"},

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.quantity import Quantity, Term, total
+from rlmem.core.quantity import Quantity, Term, total
 
 ROWS = Quantity.of(100, "rows", "buffer_size")
 WIDTH = Quantity.of(8, "width", "observation")

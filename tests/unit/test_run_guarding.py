@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.holdings import Holding
 from rlmem.measure.limits import Limit
-from rlmem.moments import Moment
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import find_cause
 from rlmem.runner.deaths import Death, Kills, read_death, read_kills

@@ -17,12 +17,12 @@ from rlmem.app.recorded import recorded_document
 from rlmem.cli.assess import command as assess
 from rlmem.cli.runs import command as runs
 from rlmem.cli.show import command as show
+from rlmem.core.holdings import Holding, Portion, Progress
+from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, read_part, to_plain
 from rlmem.documents.moment import MemberPart, moment_data, read_moment
 from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding, Portion, Progress
-from rlmem.moments import Moment
 from rlmem.report.recorded import recorded_view, summary_lines
 from rlmem.runner import recording
 from rlmem.runner import store as store_module

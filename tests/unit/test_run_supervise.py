@@ -18,12 +18,12 @@ import pytest
 
 from rlmem.agent import proc
 from rlmem.app.recorded import recorded_document
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.documents.recorded import Recording, ending
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.holdings import Holding
 from rlmem.measure.attach import preload
 from rlmem.measure.tree import JOB_VARIABLE
-from rlmem.moments import Moment
 from rlmem.runner.caps import make_group
 from rlmem.runner.causes import find_cause
 from rlmem.runner.foreground import CommandError, Foreground

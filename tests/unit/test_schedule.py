@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rlmem.schedule import schedule
-from rlmem.spec import RunSpec
+from rlmem.core.schedule import schedule
+from rlmem.core.spec import RunSpec
 
 
 def run(**knobs: Any) -> RunSpec:

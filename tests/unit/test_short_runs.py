@@ -8,18 +8,18 @@ from typing import Any
 import pytest
 
 from rlmem.capacity import largest
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import reached
+from rlmem.core.spec import RunSpec
 from rlmem.documents.plan import plan_document
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
-from rlmem.quantity import Quantity
 from rlmem.report.plan import verdict_lines
 from rlmem.rules.lengths import learns_once
-from rlmem.schedule import reached
 from rlmem.scripts import parse_script
-from rlmem.spec import RunSpec
 from rlmem.units import GIB
 
 DQN: dict[str, Any] = {

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.errors import SpecError
-from rlmem.spaces import (
+from rlmem.core.spaces import (
     DTYPES,
     Box,
     DictSpace,
@@ -25,6 +24,7 @@ from rlmem.spaces import (
     nbytes,
     parse_space,
 )
+from rlmem.errors import SpecError
 
 IMAGE = {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}
 VECTOR = {"type": "box", "shape": [31]}

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from rlmem.core.fields import FIELDS, find_field, read_value
+from rlmem.core.spaces import Box, Window
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
-from rlmem.fields import FIELDS, find_field, read_value
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
-from rlmem.spaces import Box, Window
-from rlmem.spec import RunSpec
 
 BOX = {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}
 

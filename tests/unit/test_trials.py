@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 from rlmem.trials import Prediction, Predictor, check_margin, shown
 
 RUN = "pidog-sac-vector"

@@ -24,13 +24,13 @@ import pytest
 from rlmem.agent import proc
 from rlmem.app.watch import moment_document
 from rlmem.cli import run
+from rlmem.core.holdings import Holding, Portion, Progress
+from rlmem.core.moments import Forecast, Growth, Judgement, Moment
 from rlmem.documents.contract import schema_of, to_plain
 from rlmem.documents.moment import MomentDocument
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding, Portion, Progress
 from rlmem.measure.attach import preload
 from rlmem.measure.sampler import Pages
-from rlmem.moments import Forecast, Growth, Judgement, Moment
 from rlmem.report import watch as views
 from rlmem.units import GIB, MIB
 from rlmem.watch.history import History

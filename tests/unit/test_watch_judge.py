@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from rlmem.holdings import Holding, Progress
-from rlmem.moments import Judgement, Moment
+from rlmem.core.holdings import Holding, Progress
+from rlmem.core.moments import Judgement, Moment
 from rlmem.units import GIB, MIB
 from rlmem.watch.forecast import read_pace
 from rlmem.watch.history import History

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import proc
+from rlmem.core.holdings import Explanation, Holding, Portion, Progress
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.holdings import Explanation, Holding, Portion, Progress
 from rlmem.measure.attach import preload
 from rlmem.measure.cgroup import V1, V2, Level
 from rlmem.units import MIB

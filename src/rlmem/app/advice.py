@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from rlmem.agent.protocol import DescribeAnswer, DescribedFacts
-from rlmem.components import STANDING
+from rlmem.core.components import STANDING
+from rlmem.core.findings import Advice, Finding
+from rlmem.core.holdings import Explanation
+from rlmem.core.plan import Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.errors import RlmemError
-from rlmem.findings import Advice, Finding
-from rlmem.holdings import Explanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain_process
 from rlmem.measure.limits import Limit, read_limits, tightest
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
 from rlmem.rules import find
 from rlmem.runner.guarding import Load

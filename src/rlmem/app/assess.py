@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.report import report_document
 from rlmem.app.subjects import changeable, open_subject, with_findings
+from rlmem.core.plan import Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.documents.plan import plan_document
 from rlmem.documents.report import AssessmentDocument, ReportDocument, UnitPart
-from rlmem.plan import Budget, Plan
 from rlmem.trace.dryrun import Working, silently
 
 

@@ -11,6 +11,7 @@ from rlmem.agent.protocol import ProgramStatus
 from rlmem.app.clusters import ClusterOptions
 from rlmem.app.subjects import open_description
 from rlmem.budget import cap_bytes, make_budget
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
 from rlmem.measure.sampler import Sample
@@ -26,7 +27,6 @@ from rlmem.programs.bench_runs import BenchRunning, Execute, bench_key
 from rlmem.programs.launch import training_python
 from rlmem.runner.store import open_store
 from rlmem.sources.profiles import Profile
-from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import Working, silently
 
 #: Trains on noise of the described shapes.

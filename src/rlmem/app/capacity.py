@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from rlmem.app.subjects import changeable, open_subject
 from rlmem.budget import sized_budget
 from rlmem.capacity import largest, useful
+from rlmem.core.ledger import DEVICES
+from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.documents.capacity import (
@@ -22,8 +24,6 @@ from rlmem.documents.capacity import (
     without_limits,
 )
 from rlmem.errors import RlmemError
-from rlmem.ledger import DEVICES
-from rlmem.plan import Budget
 from rlmem.rules.knobs import main_knob, rounded_down
 from rlmem.trace.dryrun import Working, silently
 from rlmem.units import ABSURD_COUNT

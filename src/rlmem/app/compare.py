@@ -9,6 +9,8 @@ from rlmem.app.explain import ExplainRequest, explain
 from rlmem.app.runs import stored_document
 from rlmem.app.subjects import open_subject
 from rlmem.budget import make_budget
+from rlmem.core.fields import flatten
+from rlmem.core.points import Point, axes_text
 from rlmem.core.target import Target
 from rlmem.documents.comparison import Side, SidePart, compare_sides
 from rlmem.documents.contract import Document
@@ -20,9 +22,7 @@ from rlmem.documents.recorded_comparison import compare_recorded
 from rlmem.documents.sweep import SweepDocument
 from rlmem.documents.sweep_comparison import compare_sweeps
 from rlmem.errors import RlmemError, UsageError
-from rlmem.fields import flatten
 from rlmem.measure.processes import living
-from rlmem.points import Point, axes_text
 from rlmem.runner.store import open_store
 from rlmem.trace.dryrun import Working
 from rlmem.units import format_size

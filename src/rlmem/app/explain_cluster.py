@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from rlmem.cluster.holdings import ClusterHoldings, NodeHoldings, ProcessHoldings, place, sum_known
 from rlmem.cluster.roles import STORE
+from rlmem.core.holdings import Holding
 from rlmem.documents.cluster import (
     ClusterDocument,
     ClusterProcessPart,
@@ -18,7 +19,6 @@ from rlmem.documents.cluster import (
     StorePart,
 )
 from rlmem.documents.parts import gpu_share_part, holding_part, part_of, portion_part
-from rlmem.holdings import Holding
 
 #: Begins to say how far it is: of how many nodes one more has answered, and what that came to.
 Progress: TypeAlias = Callable[[int, str], AbstractContextManager[Callable[[str], None]]]

@@ -9,6 +9,9 @@ from pathlib import Path
 from rlmem.app.steps import alone_part, plain_changes, step_part
 from rlmem.app.subjects import constants_for, prepare_job
 from rlmem.budget import cap_bytes
+from rlmem.core.fields import find_field
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.points import Point, PointLimits
 from rlmem.core.target import Target
 from rlmem.documents.fit import (
     AppliedPart,
@@ -24,10 +27,7 @@ from rlmem.documents.fit import (
 )
 from rlmem.documents.parts import machine_part, part_of
 from rlmem.errors import SpecError, UsageError
-from rlmem.fields import find_field
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
-from rlmem.points import Point, PointLimits
 from rlmem.remedies.base import KINDS, Fit, Wishes
 from rlmem.remedies.machine import would_do
 from rlmem.remedies.program import run_file

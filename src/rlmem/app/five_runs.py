@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlmem.capacity import largest
+from rlmem.core.plan import Budget, Plan, sentence
+from rlmem.core.schedule import schedule
+from rlmem.core.spaces import nbytes
+from rlmem.core.spec import RunSpec
 from rlmem.documents.five_runs import Claim, Figures, ReferenceRun
 from rlmem.frameworks.swarm import chains
 from rlmem.model.autograd import saved_floats
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan, sentence
 from rlmem.planner import ClosedForm
-from rlmem.schedule import schedule
 from rlmem.sources import load
-from rlmem.spaces import nbytes
-from rlmem.spec import RunSpec
 from rlmem.units import GIB, MIB, format_size, parse_size
 
 #: Shipped constants, whatever was calibrated here.

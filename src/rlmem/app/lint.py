@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from rlmem.core.findings import Place
 from rlmem.documents.lint import (
     EditPart,
     FixedPart,
@@ -18,7 +19,6 @@ from rlmem.documents.lint import (
 )
 from rlmem.documents.parts import part_of
 from rlmem.errors import RlmemError
-from rlmem.findings import Place
 from rlmem.lint.baseline import baseline_text
 from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found

@@ -16,16 +16,16 @@ from rlmem.agent.describe import space
 from rlmem.agent.environment import read, spaces_of
 from rlmem.budget import make_budget
 from rlmem.capacity import largest
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.documents.max_buffer import MaxBufferDocument
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError, did_you_mean
 from rlmem.frameworks import find_adapter
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.interpreters import find_python
-from rlmem.plan import Plan
 from rlmem.planner import ClosedForm
 from rlmem.runner.child import run_child
 from rlmem.sources.overrides import parse_set
-from rlmem.spec import RunSpec
 from rlmem.trace.describe import ALGORITHMS
 from rlmem.units import format_size
 

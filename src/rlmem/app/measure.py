@@ -13,11 +13,11 @@ from rlmem.app.clusters import ClusterOptions
 from rlmem.app.points import measure_point
 from rlmem.app.runs import stored_sweep
 from rlmem.budget import cap_bytes
+from rlmem.core.points import Axis, PointLimits
 from rlmem.core.target import Target
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import SpecError, UsageError
 from rlmem.frameworks import resolve
-from rlmem.points import Axis, PointLimits
 from rlmem.runner.store import open_store
 from rlmem.runner.sweep import Done, Running, Sweep
 from rlmem.sources import read_description

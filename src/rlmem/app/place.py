@@ -15,6 +15,8 @@ from rlmem.cluster.room import RESOURCES, SHARES, SPILL_SHARE, Terms
 from rlmem.cluster.sharding import Sharding
 from rlmem.cluster.sharding import shard as shard_over
 from rlmem.cluster.workload import Workload
+from rlmem.core.findings import Finding
+from rlmem.core.plan import DOES_NOT_FIT, Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.placement import (
@@ -30,8 +32,6 @@ from rlmem.documents.placement import (
     UsePart,
 )
 from rlmem.errors import RlmemError, UsageError
-from rlmem.findings import Finding
-from rlmem.plan import DOES_NOT_FIT, Budget, Plan
 from rlmem.units import MIB, format_size
 
 #: The other finding that compares a peak with one limit.

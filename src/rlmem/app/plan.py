@@ -9,11 +9,11 @@ from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
 from rlmem.app.report import report_document
 from rlmem.app.subjects import open_subject, with_findings
 from rlmem.cluster.nodes import NodeGroup
+from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.documents.report import ReportDocument
-from rlmem.plan import Budget
 from rlmem.trace.dryrun import Working, silently
 
 

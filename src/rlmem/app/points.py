@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlmem.core.points import Point, PointLimits, Values
 from rlmem.core.target import Target
-from rlmem.points import Point, PointLimits, Values
 
 
 def measure_point(target: Target, values: Values, limits: PointLimits) -> Point:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from typing import cast
 
 from rlmem.agent.protocol import DescribedFacts
+from rlmem.core.moments import Moment
+from rlmem.core.plan import Budget
 from rlmem.documents.contract import read_part
 from rlmem.documents.moment import MemberPart, judgement_part, moment_part
 from rlmem.documents.parts import holding_part, part_of
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.documents.recorded import HeldPeakPart, PeakMomentPart, PhasePart, RecordedDocument, Recording
 from rlmem.errors import AnalysisError
-from rlmem.moments import Moment
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.runner.store import Run, Store
 from rlmem.trace.describe import from_facts

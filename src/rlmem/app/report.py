@@ -9,6 +9,9 @@ from rlmem.app.capacity import capacity_curve
 from rlmem.app.runs import stored_sweep
 from rlmem.app.steps import remedy_part
 from rlmem.app.subjects import write
+from rlmem.core.fields import fields_diff, flatten
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.documents.fit import RemedyPart
@@ -18,15 +21,12 @@ from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError, RlmemError
-from rlmem.fields import fields_diff, flatten
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Alone, Step
 from rlmem.remedies.search import Search
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now
 from rlmem.sources import read_description
-from rlmem.spec import RunSpec
 
 
 def report_document(

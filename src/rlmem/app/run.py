@@ -10,10 +10,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlmem.core.moments import Moment
 from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.measure.attach import preload
 from rlmem.measure.tree import JOB_VARIABLE
-from rlmem.moments import Moment
 from rlmem.runner.guarding import Load, Policy
 from rlmem.runner.recording import Recorder
 from rlmem.runner.store import utc_now

@@ -5,13 +5,13 @@ from __future__ import annotations
 from rlmem.app.place import budget_on, place
 from rlmem.app.plan import PlanRequest
 from rlmem.app.subjects import constants_for
+from rlmem.core.ledger import matches
+from rlmem.core.plan import Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.stacks import OwnRunPart, StackPart, StacksDocument
 from rlmem.errors import UsageError
 from rlmem.frameworks.stacks import STACKS, materialised
-from rlmem.ledger import matches
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
 from rlmem.sources import read_description
 

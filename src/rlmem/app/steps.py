@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.core.fields import find_field, plain_value
+from rlmem.core.plan import sentence
 from rlmem.documents.fit import AlonePart, RemedyPart, StepPart
-from rlmem.fields import find_field, plain_value
-from rlmem.plan import sentence
 from rlmem.remedies.base import Alone, Step
 
 

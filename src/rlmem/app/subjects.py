@@ -8,6 +8,8 @@ from pathlib import Path
 
 from rlmem import rules
 from rlmem.budget import cap_bytes
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
@@ -15,14 +17,12 @@ from rlmem.lint.reading import Unreadable, read_file
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.interpreters import check_python
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import State
 from rlmem.remedies.program import Written, run_file, snippet, zoo
 from rlmem.remedies.script import edit_script
 from rlmem.scripts import ScriptError, parse_script
 from rlmem.sources import read_description
-from rlmem.spec import RunSpec
 from rlmem.trace.changes import prepare_run
 from rlmem.trace.drafts import Draft, as_diff
 from rlmem.trace.dryrun import Working

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import free_here, make_budget, read_size
+from rlmem.core.plan import Budget, sentence
 from rlmem.documents.parts import peak_part
 from rlmem.documents.swarm import (
     IterationPart,
@@ -20,7 +21,6 @@ from rlmem.documents.swarm import (
 )
 from rlmem.errors import UsageError
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Budget, sentence
 from rlmem.planner import Planner
 from rlmem.swarm import devices
 from rlmem.swarm.checkpoint import Checkpoint, check_writable, free_name, in_folder, load, merged

@@ -8,10 +8,10 @@ from rlmem.app.place import has_gpu, place, placement_document
 from rlmem.app.subjects import open_subject
 from rlmem.budget import make_budget
 from rlmem.cluster.nodes import NodeGroup, one_node, parse_nodes
+from rlmem.core.plan import Budget
 from rlmem.core.target import Target
 from rlmem.documents.placement import PlacementDocument
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.plan import Budget
 from rlmem.trace.dryrun import Working
 
 

@@ -175,7 +175,7 @@ def _keep(document: PlanDocument) -> None:
 
 
 def _why(document: PlanDocument, component: str, wanted: str, output: Path | None) -> str:
-    from rlmem.ledger import matches
+    from rlmem.core.ledger import matches
     from rlmem.report.plan import why_view
     from rlmem.report.render import render_view
 

@@ -31,9 +31,9 @@ def command(which: str, output: Path | None) -> int:
       rlmem schema run
       rlmem schema moment
     """
+    from rlmem.core.run_schema import RUN_JSON_SCHEMA
     from rlmem.documents.contract import schema_of
     from rlmem.documents.kinds import kind_of
-    from rlmem.run_schema import RUN_JSON_SCHEMA
 
     schema = RUN_JSON_SCHEMA if which == "run" else schema_of(kind_of(which))
     emit(json.dumps(schema, indent=2, ensure_ascii=False), output)

@@ -12,12 +12,12 @@ from math import inf
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.room import Terms, frame_of
 from rlmem.cluster.workload import PACK, Need, Workload
+from rlmem.core.ledger import Entry
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.rllib.counts import AGGREGATOR, DRIVER, EVALUATION, LEARNER, RAY, RUNNER, SERVER, STORE, counts
-from rlmem.ledger import Entry
 from rlmem.model.constants import Constants
-from rlmem.plan import Plan
-from rlmem.spec import RunSpec
 
 TRIAL = "trial"
 CACHE = "runtime.allocator-cache"

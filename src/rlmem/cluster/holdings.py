@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rlmem.cluster.roles import IDLE, ORDER, RAY, STORE, TASK
-from rlmem.holdings import GpuShare, Holding, Portion
+from rlmem.core.holdings import GpuShare, Holding, Portion
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,10 +15,10 @@ from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import TERMS, Packing, pack
 from rlmem.cluster.room import Terms, largest
 from rlmem.cluster.workload import Need, Workload
+from rlmem.core.fields import find_field
+from rlmem.core.plan import Plan
 from rlmem.core.subject import Subject
 from rlmem.errors import UsageError
-from rlmem.fields import find_field
-from rlmem.plan import Plan
 
 #: Learners beyond any training; more is a run that does not get smaller by being divided.
 MOST_SHARDS = 1 << 17

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, SpecError
-from rlmem.plan import Budget, Plan
-from rlmem.spec import RunSpec
 
 #: Where the values of a changed run come from, in words. Runs that are changed alike are predicted once: it is the same for all.
 CHANGED = "remedy"

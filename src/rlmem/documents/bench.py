@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from rlmem.core.points import PredictedPeak, Status
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Size, Verdict
-from rlmem.points import PredictedPeak, Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

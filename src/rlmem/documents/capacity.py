@@ -8,9 +8,9 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from rlmem.core.plan import Plan
 from rlmem.documents.contract import Document, Plain
 from rlmem.documents.parts import Device, PeakPart, Size, Verdict, peak_part
-from rlmem.plan import Plan
 
 #: The largest value that fits is among those of a curve, unless it is this many times the run's own.
 FURTHEST = 12

@@ -8,10 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta
 
+from rlmem.core.fields import FIELDS
+from rlmem.core.ledger import DEVICES, Ledger
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Device, Phase, Size, Verdict
-from rlmem.fields import FIELDS
-from rlmem.ledger import DEVICES, Ledger
 
 Source = Literal["predicted", "measured"]
 

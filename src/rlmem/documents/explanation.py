@@ -8,6 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
+from rlmem.core.findings import Advice, Finding
+from rlmem.core.holdings import (
+    PAGE_METHODS,
+    Explanation,
+    GpuShare,
+    Portion,
+    Progress,
+    ThreadStack,
+    TreeExplanation,
+)
+from rlmem.core.ledger import Ledger
 from rlmem.documents.contract import Document, Plain
 from rlmem.documents.parts import (
     AdvicePart,
@@ -27,17 +38,6 @@ from rlmem.documents.parts import (
     portion_part,
     progress_part,
 )
-from rlmem.findings import Advice, Finding
-from rlmem.holdings import (
-    PAGE_METHODS,
-    Explanation,
-    GpuShare,
-    Portion,
-    Progress,
-    ThreadStack,
-    TreeExplanation,
-)
-from rlmem.ledger import Ledger
 
 if TYPE_CHECKING:
     PageMethod: TypeAlias = str

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
+from rlmem.core.plan import Plan
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Device, MachinePart, PeakPart, Size, Verdict, peak_part
-from rlmem.plan import Plan
 
 if TYPE_CHECKING:  # to the type checker they are text; a reader of JSON takes only these words
     StepKind: TypeAlias = str

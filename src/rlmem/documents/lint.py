@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, TypeAlias
 
 from msgspec import Meta
 
+from rlmem.core.edits import SAFETIES
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Severity
-from rlmem.edits import SAFETIES
 
 if TYPE_CHECKING:
     Safety: TypeAlias = str

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, TypeAlias
 
 from msgspec import Meta
 
+from rlmem.core.moments import STATES, Growth, Judgement, Moment
 from rlmem.documents.contract import Document, Plain, read_part, to_plain
 from rlmem.documents.parts import (
     HoldingPart,
@@ -19,7 +20,6 @@ from rlmem.documents.parts import (
     portion_part,
     progress_part,
 )
-from rlmem.moments import STATES, Growth, Judgement, Moment
 
 if TYPE_CHECKING:
     State: TypeAlias = str

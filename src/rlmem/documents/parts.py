@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta
 
-from rlmem.findings import SEVERITIES, Advice, Finding
-from rlmem.holdings import WAYS, GpuShare, Holding, Portion, Progress
-from rlmem.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Leak, Peak
-from rlmem.plan import VERDICTS, Budget, Plan
+from rlmem.core.findings import SEVERITIES, Advice, Finding
+from rlmem.core.holdings import WAYS, GpuShare, Holding, Portion, Progress
+from rlmem.core.ledger import BASES, DEVICES, PHASES, RESIDENCIES, Leak, Peak
+from rlmem.core.plan import VERDICTS, Budget, Plan
 
 PartT = TypeVar("PartT")
 #: Bytes; unknown ones are ``None``, never 0.

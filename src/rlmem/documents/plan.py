@@ -8,6 +8,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from rlmem.core.ledger import NOT_COUNTED, Entry, Ledger
+from rlmem.core.plan import Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import schedule
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import (
     Basis,
@@ -26,10 +30,6 @@ from rlmem.documents.parts import (
     peak_part,
 )
 from rlmem.documents.placement import PlacementDocument
-from rlmem.ledger import NOT_COUNTED, Entry, Ledger
-from rlmem.plan import Plan
-from rlmem.quantity import Quantity
-from rlmem.schedule import schedule
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

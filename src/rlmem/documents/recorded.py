@@ -9,7 +9,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
-from rlmem.components import component_of, process_of
+from rlmem.core.components import component_of, process_of
+from rlmem.core.ledger import PHASES, Entry, Ledger, merge
+from rlmem.core.memory_classes import UNKNOWN
+from rlmem.core.quantity import Quantity
 from rlmem.core.signals import signal_name
 from rlmem.documents.capacity import CapacityCurvePart, with_peaks
 from rlmem.documents.contract import Document, Plain
@@ -17,9 +20,6 @@ from rlmem.documents.fit import RemedyPart
 from rlmem.documents.moment import JudgementPart, MemberPart, MomentPart, sparse
 from rlmem.documents.parts import HoldingPart, Size
 from rlmem.documents.plan import PlanDocument
-from rlmem.ledger import PHASES, Entry, Ledger, merge
-from rlmem.memory_classes import UNKNOWN
-from rlmem.quantity import Quantity
 from rlmem.units import format_count, format_duration, format_size
 
 #: Owners kept with a moment, largest first; hundreds of small ones would fill the store.

@@ -10,10 +10,10 @@ from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
+from rlmem.core.line_fit import LineFit, fit_lines
+from rlmem.core.points import Axis, Point, PointOptions, PredictedPeak, Status, Values, axes_text
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Size
-from rlmem.line_fit import LineFit, fit_lines
-from rlmem.points import Axis, Point, PointOptions, PredictedPeak, Status, Values, axes_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

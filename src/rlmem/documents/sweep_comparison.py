@@ -8,12 +8,12 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from rlmem.core.line_fit import LineFit
+from rlmem.core.points import Status, Values, axes_text
 from rlmem.documents.comparison import Side, SidePart, compare_device
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Size
 from rlmem.documents.sweep import SweepDocument, SweepRow
-from rlmem.line_fit import LineFit
-from rlmem.points import Status, Values, axes_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

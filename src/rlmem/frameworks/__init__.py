@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from importlib import import_module
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError, did_you_mean
 from rlmem.frameworks.base import Adapter
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.spec import RunSpec
 
 #: Framework name to the module that holds its ``ADAPTER``; imported when a run asks for it.
 ADAPTERS = {

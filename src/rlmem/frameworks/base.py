@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from rlmem.core.spec import RunSpec
 from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
-from rlmem.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from math import ceil
 
-from rlmem.layers import Chain
+from rlmem.core.layers import Chain
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import Window
+from rlmem.core.spec import RunSpec
 from rlmem.model.autograd import Autograd
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spaces import Window
-from rlmem.spec import RunSpec
 
 #: The run whose windows can be encoded in one pass: its window, and the layers of its encoder.
 DRONES = Window(sample=6, extra=4, step=10, length=300)

@@ -10,22 +10,22 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from rlmem.core.layers import Chain, infer, parse_layers
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import DTYPES, Box, Leaf
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter, Swap
 from rlmem.frameworks.sb3 import compact
 from rlmem.frameworks.sb3.defaults import channels_first
 from rlmem.frameworks.sb3.networks import NATURE, NATURE_WIDTH
 from rlmem.frameworks.sb3.storage import action_leaf, keyed, replay_arrays
-from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.autograd import Pass
 from rlmem.model.constants import Constants
 from rlmem.model.learner import Network
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spaces import DTYPES, Box, Leaf
-from rlmem.spec import RunSpec
 
 ON_POLICY = ("ppo",)
 _OFF = {"buffer_size": 1_000_000, "batch_size": 256}

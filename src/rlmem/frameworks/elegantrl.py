@@ -10,19 +10,19 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from rlmem.core.layers import Chain, infer, parse_layers
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import reached
+from rlmem.core.spaces import Discrete, leaves
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.defaults import version
-from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.constants import Constants
 from rlmem.model.learner import Network
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.schedule import reached
-from rlmem.spaces import Discrete, leaves
-from rlmem.spec import RunSpec
 
 LATEST = "0.3.6"
 #: Preallocated torch rollouts; AdamW; the widths in ``net_dims``.

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import nbytes
+from rlmem.core.spec import RunSpec
 from rlmem.errors import UsageError
 from rlmem.frameworks import resolve
-from rlmem.quantity import Quantity
-from rlmem.spaces import nbytes
-from rlmem.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

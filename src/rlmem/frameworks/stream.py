@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from math import ceil
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import Window
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.chunks import PIECE, is_drones
 from rlmem.model.storage import Array
-from rlmem.quantity import Quantity
-from rlmem.spaces import Window
-from rlmem.spec import RunSpec
 
 #: Agents whose windows are in the network at once, unless ``batch_size`` says otherwise; by device.
 CHUNK_AGENTS = {"cpu": 32, "cuda": 4096}

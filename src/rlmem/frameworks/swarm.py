@@ -10,20 +10,20 @@ from __future__ import annotations
 
 from math import prod
 
+from rlmem.core.layers import Chain, Layer, infer, parse_layers
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import DTYPES, Window
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.chunks import Chunks
 from rlmem.frameworks.stream import FIELDS, is_stream, notes, resolve_stream, stream_arrays
-from rlmem.layers import Chain, Layer, infer, parse_layers
 from rlmem.model.autograd import Pass, saved_floats
 from rlmem.model.constants import Constants
 from rlmem.model.learner import Network
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spaces import DTYPES, Window
-from rlmem.spec import RunSpec
 
 #: Values a rollout keeps per sample beside observations and actions: reward, value, log-probability.
 SCALARS = 3

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
+from rlmem.core.findings import Finding, Place
+from rlmem.core.spec import RunSpec
 from rlmem.errors import RlmemError
-from rlmem.findings import Finding, Place
 from rlmem.planner import Planner
 from rlmem.rules import find_in_script
 from rlmem.scripts import Script
 from rlmem.scripts.expectations import expected_failures
 from rlmem.sources.script import ScriptRun, runs
-from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
 #: A plan's finding that saves less is good to know, and nothing to stop for.

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlmem.edits import Edit, apply, diff, overlap
-from rlmem.findings import Finding
+from rlmem.core.edits import Edit, apply, diff, overlap
+from rlmem.core.findings import Finding
 from rlmem.lint.files import Problem, why
 from rlmem.lint.linter import FileReport, Found, Linter
 from rlmem.lint.notebooks import InexactError, with_edits

@@ -7,14 +7,14 @@ import warnings
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlmem.findings import Finding, Place
+from rlmem.core.findings import Finding, Place
+from rlmem.core.plan import Budget
 from rlmem.lint.baseline import Key, fingerprints
 from rlmem.lint.check import Said, find, order
 from rlmem.lint.files import Problem, relative
 from rlmem.lint.reading import Text, Unreadable, is_notebook, read_file
 from rlmem.lint.settings import Settings
 from rlmem.lint.suppression import absolute_line, place_of, silence
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.scripts import Script, ScriptError, parse_script
 from rlmem.scripts.reading import Project

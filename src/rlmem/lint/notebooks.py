@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rlmem.edits import Edit, apply
+from rlmem.core.edits import Edit, apply
 from rlmem.scripts.source import Cell, Source
 
 

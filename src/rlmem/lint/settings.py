@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import make_budget, read_size
+from rlmem.core.findings import SEVERITIES
+from rlmem.core.plan import Budget
 from rlmem.errors import UsageError, did_you_mean
-from rlmem.findings import SEVERITIES
 from rlmem.lint.catalogue import ALL, codes
 from rlmem.lint.globs import matches
-from rlmem.plan import Budget
 
 #: In the standard library from 3.11.
 _TOML = "tomllib" if sys.version_info >= (3, 11) else "tomli"

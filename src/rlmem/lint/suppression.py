@@ -25,8 +25,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from rlmem.core.findings import Finding, Place
 from rlmem.errors import did_you_mean
-from rlmem.findings import Finding, Place
 from rlmem.rules import CODES
 from rlmem.rules.base import Rule
 from rlmem.scripts import Script

@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rlmem.agent.protocol import WalkRow
-from rlmem.holdings import Holding, Portion
+from rlmem.core.holdings import Holding, Portion
+from rlmem.core.memory_classes import ARENAS, CLASSES, FILES, HEAP, PYMALLOC, SHARED, UNKNOWN
 from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages
 from rlmem.measure.pools import Reader, find_pools
-from rlmem.memory_classes import ARENAS, CLASSES, FILES, HEAP, PYMALLOC, SHARED, UNKNOWN
 from rlmem.units import KIB, MIB
 
 #: glibc maps blocks from this size on by themselves; smaller ones lie in its heaps.

@@ -16,8 +16,9 @@ import psutil
 
 from rlmem.agent import proc
 from rlmem.agent.protocol import CountsAnswer, CudaFacts, TrimAnswer, WalkAnswer
+from rlmem.core.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
+from rlmem.core.memory_classes import FILES, SHARED
 from rlmem.errors import AnalysisError
-from rlmem.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
 from rlmem.measure import attach, gpus
 from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
 from rlmem.measure.limits import AVAILABLE, PHYSICAL, Limit, parse_rlimits, tightest
@@ -26,7 +27,6 @@ from rlmem.measure.pagemap import read_pages
 from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
 from rlmem.measure.sources import added_at, script_of
 from rlmem.measure.stacks import stack_pointers, threads
-from rlmem.memory_classes import FILES, SHARED
 from rlmem.units import MIB, format_size
 
 #: Children looked at side by side: most of the time is spent waiting for their answers.

@@ -8,7 +8,7 @@ import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rlmem.memory_classes import (
+from rlmem.core.memory_classes import (
     ARENAS,
     FILES,
     GPU,

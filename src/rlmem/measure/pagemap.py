@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import TypeAlias
 
 from rlmem.agent import proc
-from rlmem.holdings import PAGE_METHODS
+from rlmem.core.holdings import PAGE_METHODS
 from rlmem.measure.maps import Mapping, parse_maps, split_zeroed, zeroed_bytes
 
 _SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)

@@ -6,10 +6,10 @@ import os
 from collections.abc import Mapping
 
 from rlmem.agent import proc
-from rlmem.holdings import ThreadStack
+from rlmem.core.holdings import ThreadStack
+from rlmem.core.memory_classes import STACKS
 from rlmem.measure.maps import Mapping as Mapped
 from rlmem.measure.pagemap import Pages
-from rlmem.memory_classes import STACKS
 
 
 def stack_pointers(pid: int, *, root: str = proc.PROC) -> dict[int, int]:

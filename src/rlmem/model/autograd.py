@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import prod
 
-from rlmem.layers import Chain, Op
+from rlmem.core.layers import Chain, Op
+from rlmem.core.quantity import Quantity
 from rlmem.model.tape import Block, Tape
-from rlmem.quantity import Quantity
 
 ACTIVATIONS, BACKWARD, GRADIENTS = "learner.activations", "learner.backward", "learner.gradients"
 SCRATCH = "learner.conv-scratch"

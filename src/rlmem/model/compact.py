@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlmem.core.quantity import Quantity, total
 from rlmem.model.storage import Array
-from rlmem.quantity import Quantity, total
 from rlmem.units import KIB
 
 #: As in ``rlmem.buffers``: a block that is kept as it is, the most units in one, what it is rounded to.

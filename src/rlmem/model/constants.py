@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from rlmem.quantity import Quantity
+from rlmem.core.quantity import Quantity
 from rlmem.units import MIB
 
 MB = 10**6

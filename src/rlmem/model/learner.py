@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from rlmem.layers import Chain
+from rlmem.core.layers import Chain
+from rlmem.core.quantity import Quantity
 from rlmem.model.tape import Block, Tape
-from rlmem.quantity import Quantity
 
 #: Copies of every parameter an optimizer keeps between steps.
 STATE_COPIES = {"sgd": 0, "sgd-momentum": 1, "rmsprop": 1, "adam": 2, "adamw": 2}

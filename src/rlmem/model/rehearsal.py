@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from rlmem.ledger import Ledger
+from rlmem.core.ledger import Ledger
+from rlmem.core.quantity import Quantity, total
+from rlmem.core.spec import RunSpec
 from rlmem.model.autograd import Autograd
 from rlmem.model.constants import Constants
 from rlmem.model.learner import VALUE_BYTES, Learner
@@ -10,8 +12,6 @@ from rlmem.model.runtime import Runtime
 from rlmem.model.storage import Store
 from rlmem.model.tape import Block, Tape
 from rlmem.model.workers import Envs
-from rlmem.quantity import Quantity, total
-from rlmem.spec import RunSpec
 
 #: Component groups whose tensors come and go within an update.
 TRANSIENT = (

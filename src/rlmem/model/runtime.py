@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rlmem.core.quantity import Quantity, total
 from rlmem.model.constants import Constants
 from rlmem.model.tape import Block, Tape
-from rlmem.quantity import Quantity, total
 from rlmem.units import MIB
 
 #: glibc's largest dynamic mmap threshold: blocks below it live on the heap.

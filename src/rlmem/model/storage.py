@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlmem.core.quantity import Quantity, total
+from rlmem.core.spaces import DTYPES
 from rlmem.model.tape import Block, Tape
-from rlmem.quantity import Quantity, total
-from rlmem.spaces import DTYPES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rlmem.ledger import DEVICES, PHASES, Entry, Ledger, merge
-from rlmem.quantity import Quantity
+from rlmem.core.ledger import DEVICES, PHASES, Entry, Ledger, merge
+from rlmem.core.quantity import Quantity
 
 
 @dataclass(slots=True, eq=False)

@@ -5,11 +5,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from rlmem.core.quantity import Quantity, total
+from rlmem.core.spaces import DTYPES, nbytes
+from rlmem.core.spec import RunSpec
 from rlmem.model.constants import Constants
 from rlmem.model.tape import Tape
-from rlmem.quantity import Quantity, total
-from rlmem.spaces import DTYPES, nbytes
-from rlmem.spec import RunSpec
 
 
 def env_state(spec: RunSpec) -> Quantity | None:

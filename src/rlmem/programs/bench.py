@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from typing import cast
 
 from rlmem.agent.protocol import ProgramAnswer, ProgramStatus
+from rlmem.core.ledger import Peak
+from rlmem.core.plan import Budget, verdict_of
+from rlmem.core.points import Point, PredictedPeak
+from rlmem.core.spec import RunSpec
 from rlmem.documents.bench import BenchRow, bench_prediction
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
-from rlmem.ledger import Peak
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.sampler import Sample
-from rlmem.plan import Budget, verdict_of
-from rlmem.points import Point, PredictedPeak
 from rlmem.programs.cases import FOLDER, Case, make_case
 from rlmem.programs.launch import Answer, launch
 from rlmem.programs.points import make_point
 from rlmem.sources.profiles import Profile
-from rlmem.spec import RunSpec
 
 PROGRAM = FOLDER / "bench_run.py"
 #: Real environments for the presets. Ant is a quadruped with eight actuators, as the robot of pidog-sac is.

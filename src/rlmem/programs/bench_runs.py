@@ -8,13 +8,13 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from typing import Any
 
+from rlmem.core.spec import RunSpec
 from rlmem.documents.bench import BenchDocument, BenchRow
 from rlmem.documents.contract import from_plain, to_plain
 from rlmem.programs.bench import Benched, BenchOptions
 from rlmem.runner.store import Run, Store
 from rlmem.runner.sweep import own_process, was_cut_short
 from rlmem.sources.profiles import Profile
-from rlmem.spec import RunSpec
 from rlmem.version import __version__
 
 #: Rows and the run's id to the document that is kept.

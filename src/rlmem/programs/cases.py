@@ -8,6 +8,10 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.layers import Chain
+from rlmem.core.schedule import reached
+from rlmem.core.spaces import Box, DictSpace, Discrete, Space, TupleSpace, Window, describe_space, leaves
+from rlmem.core.spec import RunSpec
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, resolve
 from rlmem.frameworks.cleanrl import place
@@ -15,11 +19,7 @@ from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.networks import PRESETS, extractor
 from rlmem.frameworks.stream import is_stream
 from rlmem.frameworks.swarm import chains
-from rlmem.layers import Chain
 from rlmem.model.workers import env_state
-from rlmem.schedule import reached
-from rlmem.spaces import Box, DictSpace, Discrete, Space, TupleSpace, Window, describe_space, leaves
-from rlmem.spec import RunSpec
 from rlmem.swarm.settings import Settings
 from rlmem.swarm.spec import swarm_settings
 

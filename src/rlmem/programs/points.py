@@ -6,16 +6,16 @@ from collections.abc import Mapping
 from typing import cast
 
 from rlmem.agent.protocol import ProgramAnswer
+from rlmem.core.ledger import PHASES, Ledger, Peak
+from rlmem.core.points import Point, PointLimits, PointProcess, PredictedPeak, Values
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
-from rlmem.ledger import PHASES, Ledger, Peak
 from rlmem.measure.calibration import read_calibration
-from rlmem.points import Point, PointLimits, PointProcess, PredictedPeak, Values
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome
 from rlmem.sources import read_description
-from rlmem.spec import RunSpec
 from rlmem.units import format_size
 
 #: What numpy and torch say when an allocation is refused.

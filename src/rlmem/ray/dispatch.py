@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from rlmem.core.points import PredictedPeak
 from rlmem.errors import AnalysisError
-from rlmem.points import PredictedPeak
 from rlmem.ray import tasks
 from rlmem.ray.connecting import answers
 from rlmem.ray.faults import Fault, fault_of

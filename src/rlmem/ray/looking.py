@@ -16,8 +16,8 @@ from pathlib import Path
 from rlmem.agent import proc
 from rlmem.cluster.holdings import GpuRoom, NodeHoldings, ProcessHoldings, StoreHoldings
 from rlmem.cluster.roles import STORE, is_rays_own, trial_of
+from rlmem.core.holdings import Holding
 from rlmem.errors import AnalysisError
-from rlmem.holdings import Holding
 from rlmem.measure.explain import HOW_TO_NAME, explain_process, gpu_shares
 from rlmem.measure.gpus import read_gpus
 from rlmem.measure.limits import AVAILABLE, PHYSICAL, read_limits, tightest

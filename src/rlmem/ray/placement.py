@@ -15,15 +15,15 @@ from rlmem.cluster.nodes import EXAMPLE, NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.room import CUSTOM, MARGIN, SHARES, Terms, frame_of
 from rlmem.cluster.workload import Workload
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import MACHINES
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
 from rlmem.ray.connecting import need_ray
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
-from rlmem.spec import RunSpec
 from rlmem.trace.rllib import describe_config
 from rlmem.trials import check_margin
 from rlmem.units import format_size

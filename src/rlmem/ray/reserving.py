@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rlmem.core.points import PredictedPeak
 from rlmem.errors import AnalysisError
-from rlmem.points import PredictedPeak
 from rlmem.units import MIB, format_size
 
 #: The worker and the keeper beside the work itself; measured at 130 MiB of PSS together (Ray 2.60, Python 3.11).

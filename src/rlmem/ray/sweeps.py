@@ -9,18 +9,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from rlmem.budget import CAP_SHARE, free_here
+from rlmem.core.plan import Budget
+from rlmem.core.points import Point, PointLimits, PredictedPeak, Values, axes_text
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
 from rlmem.measure.calibration import read_calibration
 from rlmem.measure.limits import cpu_count
-from rlmem.plan import Budget
-from rlmem.points import Point, PointLimits, PredictedPeak, Values, axes_text
 from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive
 from rlmem.ray.works import BenchWork, DescribedWork, DryRunWork, Place, TracedWork, portable
 from rlmem.sources import read_description
-from rlmem.spec import RunSpec
 from rlmem.trace.changes import changes_from
 from rlmem.units import MIB
 

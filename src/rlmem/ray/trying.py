@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.budget import cap_bytes
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
-from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import dry_run
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import describe_config

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rlmem.budget import cap_bytes
+from rlmem.core.points import Point, PointLimits, Values
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError
-from rlmem.points import Point, PointLimits, Values
-from rlmem.spec import RunSpec
 
 if TYPE_CHECKING:
     from rlmem.programs.bench import Benched, BenchOptions

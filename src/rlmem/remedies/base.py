@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmem.capacity import over
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
-from rlmem.plan import Plan
-from rlmem.spec import RunSpec
 
 #: What a change touches, the mildest first. lossless: the learner sees the same numbers; speed: it sees the same, or all
 #: but the same, later; learning: it sees something else.

@@ -9,17 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from rlmem.capacity import largest
+from rlmem.core.findings import Finding
+from rlmem.core.schedule import schedule
+from rlmem.core.spaces import DictSpace
 from rlmem.core.subject import CHANGED, Subject
 from rlmem.errors import SpecError
-from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.stream import is_stream
 from rlmem.remedies.base import Change, Goal
 from rlmem.rules import find_rule, once
 from rlmem.rules.knobs import rounded_down
 from rlmem.rules.materialised_history import OWN_LOOPS, WINDOWS
-from rlmem.schedule import schedule
-from rlmem.spaces import DictSpace
 from rlmem.units import MIB, format_count
 
 Finder = Callable[[Subject, Goal], Change | None]

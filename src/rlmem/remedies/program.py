@@ -8,11 +8,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlmem.fields import find_field, plain_value
+from rlmem.core.fields import find_field, plain_value
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks import find_adapter
 from rlmem.frameworks.base import Swap
 from rlmem.remedies.base import State, Step
-from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
 #: Fields that are arguments of a model of the same name.

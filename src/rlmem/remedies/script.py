@@ -6,13 +6,13 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlmem.edits import Edit, overlap
+from rlmem.core.edits import Edit, overlap
+from rlmem.core.spec import RunSpec
 from rlmem.remedies.base import State, Step
 from rlmem.remedies.program import Arguments, arguments, by_hand
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.names import Name
 from rlmem.scripts.training import Model, environment_of, models
-from rlmem.spec import RunSpec
 
 #: Buffers of SB3's own, which a compact one can replace; a class of the user's does something of its own.
 OWN_BUFFERS = (

@@ -13,10 +13,10 @@ from itertools import combinations
 from math import inf, prod
 
 from rlmem.capacity import over
+from rlmem.core.plan import Plan
 from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
-from rlmem.plan import Plan
 from rlmem.remedies import KNOBS, REMEDIES
 from rlmem.remedies.base import Alone, Change, Fit, Goal, Remedy, State, Step, Wishes
 from rlmem.remedies.finders import lowest

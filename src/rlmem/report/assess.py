@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.core.fields import BY_PATH
 from rlmem.documents.capacity import CapacityCurvePart
 from rlmem.documents.plan import PlanDocument, SchedulePart
 from rlmem.documents.report import AssessmentDocument
-from rlmem.fields import BY_PATH
 from rlmem.report.capacity import curve_table, curve_words
 from rlmem.report.plan import breakdown, finding_items, process_table, verdict_lines
 from rlmem.report.view import Column, Item, Section, Table, View, setting_text

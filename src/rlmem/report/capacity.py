@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from rlmem.core.ledger import DEVICES
 from rlmem.documents.capacity import FURTHEST, CapacityCurvePart, CapacityDocument
-from rlmem.ledger import DEVICES
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_count, format_range, format_size
 

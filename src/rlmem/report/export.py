@@ -7,9 +7,9 @@ import io
 from importlib import import_module
 from typing import Any
 
+from rlmem.core.points import Point
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
-from rlmem.points import Point
 
 
 def flat(document: SweepDocument) -> tuple[list[str], list[list[Any]]]:

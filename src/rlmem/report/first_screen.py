@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from rlmem.core.plan import DOES_NOT_FIT
 from rlmem.core.target import Target
 from rlmem.documents.parts import FindingPart
 from rlmem.documents.plan import PlanDocument
-from rlmem.plan import DOES_NOT_FIT
 from rlmem.report.plan import finding_item, gain, limit_note, title_of, verdict_lines, worst_first
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size

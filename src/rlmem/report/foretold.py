@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rlmem.components import STANDING
+from rlmem.core.components import STANDING
+from rlmem.core.ledger import NOT_COUNTED, matches
 from rlmem.documents.growth import StepPart, growth_curve
 from rlmem.documents.parts import HoldingPart, PeakPart
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.recorded import RecordedDocument
-from rlmem.ledger import NOT_COUNTED, matches
 from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table
 from rlmem.units import format_count, format_size

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from rlmem.core.findings import SEVERITIES
 from rlmem.documents.lint import BaselineDocument, LintDocument, LintFindingPart
-from rlmem.findings import SEVERITIES
 from rlmem.lint.names import printable
 from rlmem.report.layout import NO_BREAK, wrap
 from rlmem.report.view import Column, Item, Section, Table, View

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from statistics import median
 
+from rlmem.core.ledger import PHASES
+from rlmem.core.line_fit import LineFit
+from rlmem.core.points import PointProcess
 from rlmem.documents.sweep import MeasuredComponent, SweepDocument, SweepRow
-from rlmem.ledger import PHASES
-from rlmem.line_fit import LineFit
-from rlmem.points import PointProcess
 from rlmem.report.plan import phase_column
 from rlmem.report.plot import plot
 from rlmem.report.table import Cell, make_table

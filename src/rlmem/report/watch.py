@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from rlmem import memory_classes
+from rlmem.core import memory_classes
+from rlmem.core.holdings import Holding, Portion
+from rlmem.core.moments import Growth, Judgement, Moment
 from rlmem.documents.moment import MOST_OWNERS, MemberPart, MomentDocument, MomentPart, TrendPart
 from rlmem.documents.parts import HoldingPart, PortionPart
-from rlmem.holdings import Holding, Portion
-from rlmem.moments import Growth, Judgement, Moment
 from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Section, Table, View

@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
+from rlmem.core.findings import SEVERITIES, Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.core.subject import Subject
 from rlmem.errors import UsageError, did_you_mean
-from rlmem.findings import SEVERITIES, Finding
-from rlmem.holdings import TreeExplanation
 from rlmem.rules.base import SUBJECTS, Rule
 from rlmem.scripts import Script
 from rlmem.scripts.expectations import expected_failures

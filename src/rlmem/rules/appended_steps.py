@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.lengths import WATCHING, counted, env_steps, times, watches
 from rlmem.rules.memories import DATA, dotted

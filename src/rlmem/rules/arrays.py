@@ -10,9 +10,9 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from rlmem.core.spaces import DTYPES
 from rlmem.rules.shapes import dtype_of, known, number, shape
 from rlmem.scripts import Script
-from rlmem.spaces import DTYPES
 
 #: What hand-written buffers call their number of rows.
 CAPACITY = re.compile(

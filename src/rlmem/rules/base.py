@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
 from rlmem.scripts import Script
 
 #: What a rule can be asked about, and the function of its module that answers.

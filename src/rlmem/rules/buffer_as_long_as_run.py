@@ -20,8 +20,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import Replay, replays
 from rlmem.rules.shapes import number

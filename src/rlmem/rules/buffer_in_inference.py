@@ -30,8 +30,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import DEFAULT_ROWS, of_environment, replays
 from rlmem.rules.syntax import self_attribute

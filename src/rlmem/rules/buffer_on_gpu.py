@@ -21,7 +21,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.arrays import arrays
 from rlmem.rules.base import Rule
 from rlmem.rules.memories import dotted, store_calls, stored_rows

@@ -31,8 +31,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import replays
 from rlmem.rules.shapes import number

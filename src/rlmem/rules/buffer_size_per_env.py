@@ -21,8 +21,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.arrays import CAPACITY, ArrayCall, arrays
 from rlmem.rules.base import Rule
 from rlmem.rules.shapes import known, number

@@ -30,7 +30,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.shapes import number
 from rlmem.rules.syntax import leaf, rounds

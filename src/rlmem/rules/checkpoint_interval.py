@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
+from rlmem.core.schedule import schedule
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
-from rlmem.schedule import schedule
 
 
 def check(rule: Rule, subject: Subject) -> Iterator[Finding]:

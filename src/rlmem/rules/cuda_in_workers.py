@@ -28,9 +28,9 @@ import ast
 from collections.abc import Iterator
 from pathlib import PurePath
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.model.constants import Constants
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf

@@ -33,8 +33,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding, Place
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding, Place
 from rlmem.rules.appended_steps import TRAINS, check_appends
 from rlmem.rules.base import Rule
 from rlmem.rules.memories import DATA, Memory, dotted, memories

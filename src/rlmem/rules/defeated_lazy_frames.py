@@ -27,7 +27,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.memories import dotted, memories, store_calls
 from rlmem.scripts import Script

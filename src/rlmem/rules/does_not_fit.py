@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
+from rlmem.core.plan import sentence, verdict_of
 from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
-from rlmem.findings import Finding
-from rlmem.plan import sentence, verdict_of
 from rlmem.rules import once
 from rlmem.rules.base import Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits

@@ -41,8 +41,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths
 from rlmem.rules import once
 from rlmem.rules.arrays import ArrayCall, arrays, last_name

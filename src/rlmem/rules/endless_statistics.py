@@ -29,7 +29,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import SEVERITIES, Finding
+from rlmem.core.findings import SEVERITIES, Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.growth import Growth, endless
 from rlmem.rules.syntax import conditions, leaf, loops, methods, self_attribute

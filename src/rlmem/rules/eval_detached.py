@@ -24,9 +24,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.edits import Edit, Fix
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.edits import Edit, Fix
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls, names_in
 from rlmem.scripts import Script

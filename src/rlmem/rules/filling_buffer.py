@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
-from rlmem.holdings import Holding, TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import Holding, TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import WARN_BYTES
 from rlmem.units import format_size

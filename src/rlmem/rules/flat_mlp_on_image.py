@@ -25,8 +25,8 @@ from collections.abc import Iterator
 from math import prod
 from typing import Any
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import observed
 from rlmem.scripts import UNKNOWN, Script

@@ -24,14 +24,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from rlmem.core.findings import Finding
+from rlmem.core.spaces import DTYPES, Box, DictSpace, Space, describe_space
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, of_environment
 from rlmem.rules.shapes import IMAGE_SIDE, BoxCall, boxes, known
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
-from rlmem.spaces import DTYPES, Box, DictSpace, Space, describe_space
 
 LONG = 5_000
 #: Images as environments usually make them, and how many other values may lie beside one.

@@ -25,14 +25,14 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
+from rlmem.core.spaces import Box, DictSpace, Space, describe_space
 from rlmem.core.subject import Subject
-from rlmem.edits import Fix
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, Replay, env_class, replays, severity, space_of
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
-from rlmem.spaces import Box, DictSpace, Space, describe_space
 
 
 def check(rule: Rule, subject: Subject) -> Iterator[Finding]:

@@ -21,8 +21,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.edits import Edit, Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Edit, Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.arrays import ArrayCall, arrays
 from rlmem.rules.base import Rule
 from rlmem.rules.lengths import run_steps

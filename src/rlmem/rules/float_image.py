@@ -29,12 +29,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from rlmem.core.findings import Finding
+from rlmem.core.schedule import schedule
+from rlmem.core.spaces import Box, DictSpace, Space, describe_space
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules import float_image_script as scripted
 from rlmem.rules.base import Rule
-from rlmem.schedule import schedule
-from rlmem.spaces import Box, DictSpace, Space, describe_space
 
 check_script = scripted.check_script
 FIXED = "2.9.2"

@@ -7,8 +7,9 @@ import re
 from collections.abc import Iterator
 from math import prod
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
+from rlmem.core.spaces import DTYPES
 from rlmem.rules.arrays import ArrayCall, arrays
 from rlmem.rules.base import Rule
 from rlmem.rules.flattened_image import is_long_float
@@ -20,7 +21,6 @@ from rlmem.rules.reaching import OBSERVING, reaches_observation
 from rlmem.rules.shapes import boxes, is_image
 from rlmem.scripts import Script
 from rlmem.scripts.training import environment_of
-from rlmem.spaces import DTYPES
 
 _REAL = re.compile(r"depth|height|heat|prob|occupan|lidar|elevation|distance|feature|grid", re.IGNORECASE)
 _PIXELS = re.compile(r"obs|im(g|age)|frame|screen|pixel|rgb|state|camera|grey|gray", re.IGNORECASE)

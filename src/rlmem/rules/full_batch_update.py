@@ -23,12 +23,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from math import prod
 
+from rlmem.core.findings import Finding
+from rlmem.core.schedule import schedule
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.large_rollout import rollout_samples
 from rlmem.rules.observed import observed
-from rlmem.schedule import schedule
 from rlmem.scripts import Script
 from rlmem.scripts.training import IMAGE_POLICIES, Model, models
 from rlmem.units import MIB

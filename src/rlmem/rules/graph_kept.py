@@ -30,9 +30,9 @@ import ast
 import re
 from collections.abc import Collection, Iterator
 
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.edits import Fix
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.gradients import Taint, in_no_grad, is_network_call
 from rlmem.rules.graphs import CUTS, Graphs

@@ -25,8 +25,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.workers import how_many, runs_at_import, with_workers, worker_bytes
 from rlmem.scripts import UNKNOWN, Script

@@ -20,9 +20,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.edits import Fix
-from rlmem.findings import Finding
 from rlmem.rules import once
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import WORTH_BYTES, replay

@@ -22,8 +22,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import self_attribute
 from rlmem.scripts import Script

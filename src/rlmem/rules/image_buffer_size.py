@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import ATARI_STACK_BYTES, Replay, replays
 from rlmem.scripts import Script

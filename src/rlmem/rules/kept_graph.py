@@ -29,9 +29,9 @@ import ast
 from collections.abc import Iterator
 from functools import lru_cache
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.graphs import Graphs, training_scopes
 from rlmem.rules.syntax import base_name, leaf, method_calls, receiver, self_attribute

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from rlmem.capacity import Capacity, largest
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
-from rlmem.spec import RunSpec
 from rlmem.units import format_count
 
 

@@ -24,8 +24,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls
 from rlmem.scripts import Script

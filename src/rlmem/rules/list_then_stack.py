@@ -27,8 +27,8 @@ import ast
 import re
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import of_environment
 from rlmem.rules.syntax import leaf, method_calls, receiver, rounds

@@ -23,9 +23,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.edits import Fix
-from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls, receiver

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks.base import Swap
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.stream import is_stream

@@ -29,8 +29,8 @@ import re
 from collections.abc import Iterator
 from math import prod
 
+from rlmem.core.findings import Finding
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import depths, is_compact
 from rlmem.rules import once
 from rlmem.rules.arrays import arrays

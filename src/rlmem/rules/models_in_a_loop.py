@@ -25,9 +25,9 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, loops, method_calls, names_in, rounds
 from rlmem.scripts import Script

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from rlmem.core.findings import Finding
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks import OFF_POLICY_ONLY, ON_POLICY_ONLY
 from rlmem.rules.base import Rule
-from rlmem.spec import RunSpec
 
 
 def _on_policy(spec: RunSpec) -> bool:

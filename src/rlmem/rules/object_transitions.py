@@ -27,8 +27,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.float_image_script import check_script as float_images
 from rlmem.rules.lengths import run_steps

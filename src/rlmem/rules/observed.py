@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 
-from rlmem.edits import Fix
+from rlmem.core.edits import Fix
+from rlmem.core.spaces import DTYPES, Box
 from rlmem.model.constants import Constants
 from rlmem.rules.lengths import learned_steps, run_steps
 from rlmem.rules.shapes import BoxCall, boxes, dtype_of, is_image, known, number
@@ -16,7 +17,6 @@ from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.training import GYM, IMAGE_POLICIES, SB3, Environment, Model, environment_of, models
 from rlmem.scripts.walk import LOOPS
 from rlmem.sources.environments import find_environment
-from rlmem.spaces import DTYPES, Box
 from rlmem.units import MIB
 
 #: Less than this is not worth a word; from here on it is worth a warning.

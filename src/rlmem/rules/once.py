@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from rlmem.core.ledger import Entry, matches
+from rlmem.core.plan import Plan, verdict_of
 from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.frameworks.base import Swap
-from rlmem.ledger import Entry, matches
-from rlmem.plan import Plan, verdict_of
 from rlmem.units import format_size
 
 CHANGES: Mapping[str, Any] = {"storage": "compact"}

@@ -26,14 +26,14 @@ import ast
 from collections.abc import Iterator
 from math import prod
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
+from rlmem.core.spaces import DTYPES
 from rlmem.rules.base import Rule
 from rlmem.rules.growth import GROWS
 from rlmem.rules.observed import of_class
 from rlmem.rules.shapes import dtype_of, is_image, shape
 from rlmem.rules.syntax import leaf, method_calls, methods, receiver, self_attribute
 from rlmem.scripts import Script
-from rlmem.spaces import DTYPES
 from rlmem.units import KIB
 
 #: Keys that vector environments and wrappers put an observation into by agreement.

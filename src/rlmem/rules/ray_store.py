@@ -25,7 +25,7 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import conditions, imports_any, leaf
 from rlmem.rules.workers import runs_in_program

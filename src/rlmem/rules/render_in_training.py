@@ -28,8 +28,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from rlmem.edits import Edit, Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Edit, Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import env_class
 from rlmem.rules.syntax import method_calls, trains

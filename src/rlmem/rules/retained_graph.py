@@ -27,8 +27,8 @@ import ast
 import builtins
 from collections.abc import Iterator
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.graphs import Graphs, own_nodes, without_gradients
 from rlmem.rules.syntax import leaf, method_calls, names_in, receiver

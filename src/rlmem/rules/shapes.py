@@ -8,8 +8,8 @@ from functools import lru_cache
 from math import prod
 from typing import Any
 
+from rlmem.core.spaces import DTYPES
 from rlmem.scripts import UNKNOWN, Script
-from rlmem.spaces import DTYPES
 
 #: An image has at least this many pixels a side; smaller boards and grids are not worth a word.
 IMAGE_SIDE = 32

@@ -25,14 +25,14 @@ import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
+from rlmem.core.spaces import nbytes
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.observed import of_environment
 from rlmem.rules.workers import with_workers
 from rlmem.scripts import Script
-from rlmem.spaces import nbytes
 from rlmem.units import MIB, format_size
 
 DOCKER_BYTES = 64 * MIB

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.units import MIB, format_size
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
+from rlmem.core.plan import sentence, verdict_of
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
-from rlmem.plan import sentence, verdict_of
 from rlmem.rules.base import Rule
 from rlmem.rules.knobs import knob_for, largest_that_fits
 

@@ -26,7 +26,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import methods, trains
 from rlmem.scripts import Script

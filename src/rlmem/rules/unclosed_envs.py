@@ -28,8 +28,8 @@ import ast
 import re
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
-from rlmem.holdings import TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import TreeExplanation
 from rlmem.rules.base import Rule
 from rlmem.rules.syntax import leaf, method_calls, receiver, rounds
 from rlmem.rules.workers import how_many, with_workers, worker_bytes

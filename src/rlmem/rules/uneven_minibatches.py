@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.findings import Finding
+from rlmem.core.schedule import schedule
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks.stream import is_stream
 from rlmem.rules.base import Rule
-from rlmem.schedule import schedule
 
 #: Sizes tried on either side.
 _FARTHEST = 100_000

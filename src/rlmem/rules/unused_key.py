@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rlmem.core.findings import Finding
+from rlmem.core.spaces import DictSpace, describe_space, nbytes
 from rlmem.core.subject import Subject
-from rlmem.findings import Finding
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.rules.base import Rule
-from rlmem.spaces import DictSpace, describe_space, nbytes
 from rlmem.units import format_size
 
 

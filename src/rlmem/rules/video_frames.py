@@ -23,7 +23,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
 from rlmem.rules.base import Rule
 from rlmem.rules.growth import endless
 from rlmem.rules.syntax import SHRINKING, is_training_loop, leaf, loops, method_calls, names_in, trains

@@ -16,9 +16,9 @@ from typing import Any, cast
 from rlmem.agent import PROTOCOL
 from rlmem.agent.children import printable
 from rlmem.agent.protocol import BufferFacts, DescribeAnswer, DescribedFacts, StoreFacts
+from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
 from rlmem.measure import attach
-from rlmem.moments import Moment
 from rlmem.units import KIB
 from rlmem.watch.members import Member
 

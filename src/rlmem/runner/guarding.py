@@ -6,10 +6,10 @@ import signal
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from rlmem.core.moments import Moment
 from rlmem.documents.parts import part_of
 from rlmem.documents.recorded import PolicyPart
 from rlmem.errors import UsageError
-from rlmem.moments import Moment
 from rlmem.units import format_size
 
 ACTIONS = ("none", "stop", "checkpoint", "signal")

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from rlmem.holdings import Holding
-from rlmem.moments import Moment
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.runner.causes import Grown, PostMortem
 from rlmem.units import format_count, format_size
 from rlmem.watch.holders import read_holders

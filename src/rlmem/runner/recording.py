@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.moments import Moment
 from rlmem.documents.contract import to_plain
 from rlmem.documents.recorded import MOST_OWNERS, Recording
 from rlmem.errors import RlmemError
-from rlmem.moments import Moment
 from rlmem.runner.store import StoreBusyError, open_store
 from rlmem.watch.history import BATCH, thin
 

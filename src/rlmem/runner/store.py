@@ -18,13 +18,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rlmem.core.moments import Moment
+from rlmem.core.points import Point, axes_text
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
 from rlmem.documents.contract import Document, read_part, to_plain
 from rlmem.documents.moment import moment_data, read_moment
 from rlmem.documents.runs import RUN_KINDS
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.moments import Moment
-from rlmem.points import Point, axes_text
 from rlmem.runner.facts import machine_facts, own_versions
 
 if TYPE_CHECKING:

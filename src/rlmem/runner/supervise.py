@@ -17,6 +17,8 @@ from rlmem.agent import deaths as word
 from rlmem.agent import proc
 from rlmem.agent.exits import TOLD
 from rlmem.agent.protocol import CheckpointAnswer, DescribedFacts, ExitNote, KillNote, Question
+from rlmem.core.holdings import Progress
+from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
 from rlmem.documents.parts import part_of
 from rlmem.documents.recorded import (
@@ -30,10 +32,8 @@ from rlmem.documents.recorded import (
     PostMortemPart,
 )
 from rlmem.errors import AnalysisError, RlmemError
-from rlmem.holdings import Progress
 from rlmem.measure import attach
 from rlmem.measure.sampler import read_pages
-from rlmem.moments import Moment
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
 from rlmem.runner.deaths import Bounds, Death, Exit, Places, read_death

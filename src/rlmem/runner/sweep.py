@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from rlmem.core.points import Axis, Point, PointLimits, PointOptions, SweepSettings, Values, axes_text
 from rlmem.core.target import RLLIB, Target
 from rlmem.documents.contract import read_part, to_plain
 from rlmem.errors import RlmemError, UsageError
 from rlmem.measure.tree import read_stat
-from rlmem.points import Axis, Point, PointLimits, PointOptions, SweepSettings, Values, axes_text
 from rlmem.runner.store import Run, Store
 from rlmem.units import parse_count
 from rlmem.version import __version__

@@ -18,8 +18,8 @@ from rlmem.units import MIB
 from rlmem.watch.sampling import Watch
 
 if TYPE_CHECKING:
+    from rlmem.core.moments import Moment
     from rlmem.guards import ProcessGuard
-    from rlmem.moments import Moment
 
 #: Reading which pages of a buffer are resident may take this share of the time, and no more.
 RESIDENT_SHARE = 0.001

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from rlmem.edits import Edit
+from rlmem.core.edits import Edit
 
 if TYPE_CHECKING:
     from rlmem.scripts.script import Script

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeAlias
 
-from rlmem.edits import Edit
+from rlmem.core.edits import Edit
 from rlmem.scripts.options import aliases, declarations, default_of, given_numbers, is_option, plain
 from rlmem.scripts.script import Script
 from rlmem.scripts.settings_files import Setting, numbers_in

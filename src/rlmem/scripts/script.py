@@ -6,8 +6,8 @@ import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from rlmem.edits import Edit
-from rlmem.findings import Place
+from rlmem.core.edits import Edit
+from rlmem.core.findings import Place
 from rlmem.scripts import changes
 from rlmem.scripts.meaning import Meaning
 from rlmem.scripts.names import Name

@@ -16,9 +16,9 @@ from rlmem.app.explain import explain as explain_process
 from rlmem.app.fit import fit_document
 from rlmem.app.report import report_document
 from rlmem.app.subjects import write
+from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError
-from rlmem.fields import FIELDS
 from rlmem.machines import MACHINES
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk

@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
-from rlmem.fields import BY_PATH
+from rlmem.core.fields import BY_PATH
+from rlmem.core.spaces import Box, DictSpace, Space, Window, nbytes
+from rlmem.core.spec import RunSpec
 from rlmem.serve.state import value_text
-from rlmem.spaces import Box, DictSpace, Space, Window, nbytes
-from rlmem.spec import RunSpec
 
 #: What a field is called beside its knob.
 _LABELS = {

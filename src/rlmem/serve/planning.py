@@ -13,12 +13,13 @@ from typing import TypeVar
 from rlmem import rules
 from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
 from rlmem.measure.calibration import read_calibration
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.search import Search
@@ -28,7 +29,6 @@ from rlmem.serve.state import LINK, State, changed, value_text
 from rlmem.serve.turns import PatientForm, Turns
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
-from rlmem.spec import RunSpec
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.plan import plan_dry_run
 

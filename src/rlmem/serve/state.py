@@ -13,12 +13,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 from urllib.parse import urlencode
 
+from rlmem.core.fields import BY_PATH, find_field, plain_value
+from rlmem.core.spaces import describe_space
 from rlmem.core.target import Target, executable_kind
 from rlmem.errors import UsageError
-from rlmem.fields import BY_PATH, find_field, plain_value
 from rlmem.sources.overrides import parse_set
 from rlmem.sources.target import parse_target
-from rlmem.spaces import describe_space
 
 #: Text of a description that is sent to us; a description is a page.
 LARGEST_CONFIG = 256 << 10

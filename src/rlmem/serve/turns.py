@@ -6,10 +6,10 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
-from rlmem.spec import RunSpec
 
 #: Whoever gives way goes on after this time all the same.
 PATIENCE_S = 2.0

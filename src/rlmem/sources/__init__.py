@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.sources.config import read_run_file
 from rlmem.sources.overrides import parse_set
 from rlmem.sources.preset import PRESETS, read_preset
 from rlmem.sources.target import parse_target
-from rlmem.spec import RunSpec
 
 
 def load(target: str, sets: Sequence[str] = ()) -> RunSpec:

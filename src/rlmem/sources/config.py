@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.fields import SCHEMA, flatten
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError, UsageError
-from rlmem.fields import SCHEMA, flatten
-from rlmem.spec import RunSpec
 
 #: A description is a page of text; anything larger is not one.
 LARGEST_FILE = 1 << 20

@@ -13,8 +13,8 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any
 
+from rlmem.core.spaces import Box, Discrete, Space, parse_space
 from rlmem.sources.config import parse_yaml
-from rlmem.spaces import Box, Discrete, Space, parse_space
 
 _SCREEN_WIDTH = 160
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from rlmem.core.fields import find_field, read_value
 from rlmem.errors import SpecError, UsageError
-from rlmem.fields import find_field, read_value
 
 #: Kinds whose value may be written as JSON on the command line.
 _STRUCTURED = ("space", "layers", "modules", "widths", "arrays", "counts", "ranges", "settings")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from importlib import resources
 
+from rlmem.core.spec import RunSpec
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.sources.config import parse_run
-from rlmem.spec import RunSpec
 
 #: Name and what it shows; the file is ``presets/NAME.yaml``.
 PRESETS = {

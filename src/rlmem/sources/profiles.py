@@ -9,8 +9,8 @@ from math import isfinite
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.fields import BY_PATH, find_field, flatten, read_value
 from rlmem.errors import SpecError, UsageError, did_you_mean
-from rlmem.fields import BY_PATH, find_field, flatten, read_value
 from rlmem.sources.config import parse_yaml, read_text
 
 #: Settings of training that change no memory, and so are no fields of a run: name to the kind of number it takes.

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+from rlmem.core.findings import Place
+from rlmem.core.spaces import Box, describe_space
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
-from rlmem.findings import Place
 from rlmem.scripts import UNKNOWN, Name, Script
 from rlmem.scripts.training import Environment, Model, models
 from rlmem.sources.environments import find_environment
-from rlmem.spaces import Box, describe_space
-from rlmem.spec import RunSpec
 from rlmem.units import ABSURD_COUNT
 
 _ALGORITHMS = {"RecurrentPPO": "recurrent_ppo", "MaskablePPO": "maskable_ppo"}

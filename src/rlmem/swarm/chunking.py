@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Decimal
 
+from rlmem.core.ledger import Peak
+from rlmem.core.plan import Plan, verdict_of
 from rlmem.errors import UsageError
-from rlmem.ledger import Peak
-from rlmem.plan import Plan, verdict_of
 from rlmem.planner import ClosedForm, Planner
 from rlmem.swarm.settings import Settings
 from rlmem.swarm.spec import swarm_spec

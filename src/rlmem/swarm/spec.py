@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from rlmem.core.spec import RunSpec
 from rlmem.errors import UsageError
 from rlmem.frameworks import resolve
 from rlmem.frameworks.chunks import PIECE
 from rlmem.frameworks.stream import is_stream
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 from rlmem.swarm.settings import ACTIONS, IMUS, RUNGS, Rung, Settings
 
 PRESET = "drone-swarm"

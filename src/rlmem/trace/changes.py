@@ -8,9 +8,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from rlmem.core.fields import BY_PATH, read_value
 from rlmem.core.target import Target
 from rlmem.errors import UsageError
-from rlmem.fields import BY_PATH, read_value
 from rlmem.sources.overrides import parse_set
 from rlmem.trace.target import RunnableTarget, find_runnable
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rlmem.edits import Edit, apply, diff
+from rlmem.core.edits import Edit, apply, diff
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text
 from rlmem.remedies.program import Written

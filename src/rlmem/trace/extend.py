@@ -13,11 +13,11 @@ from fractions import Fraction
 from typing import Any
 
 from rlmem.agent.protocol import Facts
+from rlmem.core.plan import Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 from rlmem.errors import RlmemError
 from rlmem.model.autograd import CHANNEL_BLOCK
-from rlmem.plan import Plan
-from rlmem.quantity import Quantity
-from rlmem.spec import RunSpec
 from rlmem.trace import align
 from rlmem.trace.ledger import EXTENDED_HIGH, EXTENDED_LOW, EXTENDED_STORES, Growth
 

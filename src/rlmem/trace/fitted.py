@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rlmem.plan import Budget
+from rlmem.core.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from rlmem.agent.protocol import Facts
+from rlmem.core.ledger import Entry, Ledger
+from rlmem.core.quantity import Quantity
 from rlmem.errors import AnalysisError
-from rlmem.ledger import Entry, Ledger
 from rlmem.model.constants import Constants
-from rlmem.quantity import Quantity
 from rlmem.trace.align import Recording
 from rlmem.trace.ledger import WORKING_SET
 from rlmem.trace.vram import VramPrediction, predict_vram

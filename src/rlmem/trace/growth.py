@@ -13,7 +13,7 @@ from typing import Any
 
 from rlmem.agent.levels import rises
 from rlmem.agent.protocol import ContainerRow, Facts, LevelFacts, Look
-from rlmem.ledger import Leak
+from rlmem.core.ledger import Leak
 from rlmem.units import GIB, MIB
 
 #: A loop whose end is not known is thought to take so many steps.

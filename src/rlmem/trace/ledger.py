@@ -23,8 +23,8 @@ from rlmem.agent.protocol import (
     Reading,
     RehearsalFacts,
 )
-from rlmem.ledger import Entry, Leak, Ledger, merge
-from rlmem.quantity import Quantity
+from rlmem.core.ledger import Entry, Leak, Ledger, merge
+from rlmem.core.quantity import Quantity
 from rlmem.trace.growth import filling
 from rlmem.trace.stores import kept
 from rlmem.units import MIB

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from rlmem.core.findings import SEVERITIES, Finding, Place
+from rlmem.core.ledger import Leak
+from rlmem.core.plan import Budget, Plan
 from rlmem.core.target import Target
 from rlmem.errors import RlmemError
-from rlmem.findings import SEVERITIES, Finding, Place
-from rlmem.ledger import Leak
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
 from rlmem.measure.sources import added_at
-from rlmem.plan import Budget, Plan
 from rlmem.rules import CODES, find_rule, rules
 
 #: What compares a run with a machine, which the plan itself does.

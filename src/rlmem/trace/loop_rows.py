@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlmem.agent.protocol import ArrayRow, Facts
-from rlmem.edits import Edit
+from rlmem.core.edits import Edit
 from rlmem.remedies.base import Remedy
 from rlmem.scripts import Script
 from rlmem.units import format_size

@@ -11,13 +11,14 @@ from typing import Any
 
 from rlmem.agent.protocol import Facts
 from rlmem.capacity import over
+from rlmem.core.edits import Edit
+from rlmem.core.ledger import Peak
+from rlmem.core.plan import Plan
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
-from rlmem.edits import Edit
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
-from rlmem.ledger import Peak
 from rlmem.lint.reading import Text, Unreadable, read_file
-from rlmem.plan import Plan
 from rlmem.remedies import REMEDIES
 from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes
 from rlmem.remedies.finders import LEAST_SHARE
@@ -25,7 +26,6 @@ from rlmem.remedies.script import edit_loop_buffer, loop_knob
 from rlmem.rules.knobs import rounded_down
 from rlmem.scripts import Script
 from rlmem.scripts.counts import Count, with_argument
-from rlmem.spec import RunSpec
 from rlmem.trace.drafts import Draft, tried
 from rlmem.trace.fitted import START_SHARE, Fitted, Job, fitted_by_edits, lacking
 from rlmem.trace.loop_knobs import LOOP_KNOBS, Knob, knobs_of

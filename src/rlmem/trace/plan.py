@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from rlmem.agent.protocol import Facts, LoopFacts
+from rlmem.core.ledger import Leak, Ledger, Peak
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import reached
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError, RlmemError, UsageError
-from rlmem.ledger import Leak, Ledger, Peak
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm
-from rlmem.quantity import Quantity
-from rlmem.schedule import reached
-from rlmem.spec import RunSpec
 from rlmem.trace import sizing
 from rlmem.trace.describe import describe, wants_gpu
 from rlmem.trace.dryrun import DryRun

@@ -9,13 +9,13 @@ from typing import Any
 
 from rlmem.agent.protocol import Facts
 from rlmem.budget import make_budget
+from rlmem.core.fields import BY_PATH
+from rlmem.core.ledger import Ledger
+from rlmem.core.points import Point, PointLimits, PredictedPeak
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
-from rlmem.fields import BY_PATH
-from rlmem.ledger import Ledger
 from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
-from rlmem.points import Point, PointLimits, PredictedPeak
 from rlmem.programs.points import process_parts
 from rlmem.trace.changes import option_names, prepare_run
 from rlmem.trace.describe import wants_gpu

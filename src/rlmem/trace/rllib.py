@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from rlmem.agent.protocol import RLlibDescription, RLlibEvaluation
+from rlmem.core.fields import BY_PATH
+from rlmem.core.spaces import leaves, parse_space
+from rlmem.core.spec import RunSpec
 from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.fields import BY_PATH
 from rlmem.measure.interpreters import find_python
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.sources.overrides import parse_set
-from rlmem.spaces import leaves, parse_space
-from rlmem.spec import RunSpec
 from rlmem.trace.rllib_truth import PROGRAM
 from rlmem.units import parse_count
 

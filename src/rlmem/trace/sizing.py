@@ -9,13 +9,13 @@ from typing import Any
 
 from rlmem import agent
 from rlmem.agent.protocol import DescribedFacts, Facts, Sized, SizedKey
+from rlmem.core.spec import RunSpec
 from rlmem.errors import RlmemError
 from rlmem.frameworks import resolve
 from rlmem.frameworks.sb3.storage import replay_arrays, rollout_arrays
 from rlmem.model.compact import per_transition
 from rlmem.model.constants import Constants
 from rlmem.runner.child import run_child
-from rlmem.spec import RunSpec
 
 #: Compiling takes about 25 s where nothing is in numba's cache yet; afterwards two or three are enough.
 TIME_S = 75.0

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from rlmem.agent.protocol import Sized, SizedKey, StoreFacts, StoreKey
+from rlmem.core.quantity import Quantity
 from rlmem.model.compact import Compact, Key
-from rlmem.quantity import Quantity
 
 #: Episode ends beyond those seen: a policy that learns ends its episodes later, or sooner.
 MOST_ENDS, TIMES = 0.02, 2

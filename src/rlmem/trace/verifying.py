@@ -7,9 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from rlmem.core.points import Point, PointLimits
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Point, PointLimits
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
 from rlmem.trace.drafts import tried

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from rlmem.core.quantity import Quantity
 from rlmem.model.constants import Constants
-from rlmem.quantity import Quantity
 from rlmem.trace.align import Peak, Recording, Timeline, extend
 from rlmem.trace.allocator import CachingAllocator
 from rlmem.trace.workspace import MATMULS, Gpu, Room, rooms

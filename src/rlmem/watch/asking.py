@@ -9,8 +9,8 @@ from collections.abc import Callable, Container, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
+from rlmem.core.holdings import Explanation, Holding, Portion, Progress
 from rlmem.errors import AnalysisError
-from rlmem.holdings import Explanation, Holding, Portion, Progress
 from rlmem.watch.members import Member
 
 #: The main process, and this many of the largest others that have an agent.

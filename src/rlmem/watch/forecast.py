@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
-from rlmem.moments import Forecast, Moment
+from rlmem.core.moments import Forecast, Moment
 from rlmem.watch.growth import Trend, pairwise_slopes
 from rlmem.watch.owners import Owner, Point, bounded_bytes
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from rlmem.moments import Moment
+from rlmem.core.moments import Moment
 from rlmem.watch.owners import fold
 
 #: Of moments as old as T one every T/KEPT stays; so 200 at full rate, and 140 for each doubling of the time.

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 
-from rlmem.holdings import Holding
-from rlmem.moments import Moment
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.units import format_size
 from rlmem.watch.growth import pairwise_slopes
 from rlmem.watch.owners import add_up, keeps_graphs, looks, name_holdings

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from rlmem.moments import Forecast, Growth, Judgement, Moment
+from rlmem.core.moments import Forecast, Growth, Judgement, Moment
 from rlmem.units import DAY
 from rlmem.watch import words
 from rlmem.watch.forecast import foresee

@@ -16,8 +16,8 @@ from itertools import pairwise
 from statistics import median
 
 from rlmem.agent.nodes import MOST_ROWS
-from rlmem.holdings import Holding
-from rlmem.moments import Growth, Moment
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Growth, Moment
 from rlmem.watch.growth import ALPHA, drifts, is_steady, pairwise_slopes, rates_of
 
 #: As many looks at owners are enough to tell a trend; more are thinned out.

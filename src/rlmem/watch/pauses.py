@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from rlmem.moments import Moment
+from rlmem.core.moments import Moment
 from rlmem.units import MIB
 
 #: A pause that is so many times as long as any before is none of the program's own.

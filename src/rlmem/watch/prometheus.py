@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import NamedTuple
 
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import STATES
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding
-from rlmem.moments import STATES
 from rlmem.watch.session import Frame
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"

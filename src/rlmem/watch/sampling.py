@@ -14,11 +14,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from rlmem.agent import proc
+from rlmem.core.moments import Moment
 from rlmem.errors import AnalysisError
 from rlmem.measure.cgroup import Level
 from rlmem.measure.processes import living, role
 from rlmem.measure.sampler import Record
-from rlmem.moments import Moment
 from rlmem.watch import surroundings
 from rlmem.watch.asking import Answer, Asking
 from rlmem.watch.census import Census

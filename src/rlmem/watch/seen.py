@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from rlmem.moments import Moment
+from rlmem.core.moments import Moment
 from rlmem.watch.forecast import Pace, Stores, read_pace, read_stores
 from rlmem.watch.growth import FEWEST, Trend, find_surge, find_trend
 from rlmem.watch.owners import Owner, bounded_bytes, looks, read_owners

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from rlmem.core.moments import Judgement, Moment
 from rlmem.errors import UsageError
-from rlmem.moments import Judgement, Moment
 from rlmem.units import format_size, parse_size
 
 #: Verdicts that can be made to fail the command.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlmem.agent import proc
-from rlmem.moments import Moment
+from rlmem.core.moments import Moment
 from rlmem.watch.census import Census
 from rlmem.watch.sampling import Ended, Watch
 from rlmem.watch.session import Frame, Session

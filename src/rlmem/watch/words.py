@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import median
 
-from rlmem.moments import Forecast, Growth, Moment
+from rlmem.core.moments import Forecast, Growth, Moment
 from rlmem.units import DAY, HOUR, MIB, MINUTE, format_duration, format_size
 from rlmem.watch.growth import Trend
 from rlmem.watch.owners import Owner

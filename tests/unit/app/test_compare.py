@@ -11,15 +11,15 @@ import pytest
 
 from rlmem import make_budget
 from rlmem.app.compare import CompareRequest, compare, compare_documents
+from rlmem.core.ledger import Entry, Ledger
+from rlmem.core.points import Point
+from rlmem.core.quantity import Quantity
 from rlmem.documents.comparison import ComparisonDocument, Side, SidePart, compare_sides
 from rlmem.documents.contract import from_plain, to_plain
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import UsageError
-from rlmem.ledger import Entry, Ledger
 from rlmem.planner import Planner
-from rlmem.points import Point
-from rlmem.quantity import Quantity
 from rlmem.report.compare import compare_view
 from rlmem.report.render import render_view
 from rlmem.runner.store import open_store

@@ -7,8 +7,8 @@ from importlib import import_module
 import pytest
 
 from rlmem.app.points import measure_point
+from rlmem.core.points import Point, PointLimits, Values
 from rlmem.core.target import Target
-from rlmem.points import Point, PointLimits, Values
 from rlmem.sources.target import parse_target
 
 

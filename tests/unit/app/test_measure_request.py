@@ -12,9 +12,9 @@ import pytest
 import rlmem
 from rlmem.app import measure as module
 from rlmem.app.measure import MeasureInterruptedError, MeasureRequest
+from rlmem.core.points import Axis, Point, PointLimits, Values
 from rlmem.core.target import Target
 from rlmem.errors import UsageError
-from rlmem.points import Axis, Point, PointLimits, Values
 from rlmem.runner.store import open_store
 from rlmem.runner.sweep import Done, Running
 from rlmem.sources.target import parse_target

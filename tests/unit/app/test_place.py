@@ -6,9 +6,9 @@ import pytest
 
 from rlmem.app.place import place, plan_on_nodes
 from rlmem.cluster.nodes import parse_nodes
+from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.errors import UsageError
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.sources import load
 

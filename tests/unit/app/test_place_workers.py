@@ -11,8 +11,8 @@ from rlmem.app.stacks import compare_stacks
 from rlmem.app.subjects import open_subject
 from rlmem.app.swarm import TrainRequest
 from rlmem.app.workers import NodesRequest, WorkersRequest, find_nodes, fit_workers
+from rlmem.core.plan import Budget
 from rlmem.errors import UsageError
-from rlmem.plan import Budget
 from rlmem.sources.target import parse_target
 from rlmem.units import GIB
 

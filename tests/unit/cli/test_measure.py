@@ -14,14 +14,14 @@ import pytest
 
 from rlmem.app import measure as module
 from rlmem.cli import run
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
+from rlmem.core.points import Point, PointLimits, PredictedPeak, Values
 from rlmem.core.target import Target
 from rlmem.documents.contract import from_plain, schema_of
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError
-from rlmem.holdings import Holding
-from rlmem.moments import Moment
-from rlmem.points import Point, PointLimits, PredictedPeak, Values
 from rlmem.runner.store import data_folder, open_store, save_plan
 from rlmem.units import GIB, MIB
 

@@ -10,14 +10,14 @@ import pytest
 from rlmem.cluster.asking import process_counts, workload_of
 from rlmem.cluster.nodes import parse_nodes
 from rlmem.cluster.packing import pack
+from rlmem.core.ledger import Entry, Ledger
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
-from rlmem.ledger import Entry, Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
-from rlmem.quantity import Quantity
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 from rlmem.units import MIB
 
 PLANNER = Planner(Budget(name="none"))

@@ -18,7 +18,7 @@ from rlmem.cluster.holdings import (
     from_data,
     to_data,
 )
-from rlmem.holdings import GpuShare, Holding, Portion
+from rlmem.core.holdings import GpuShare, Holding, Portion
 from rlmem.units import MIB
 
 SIZES = st.integers(0, 2**40)

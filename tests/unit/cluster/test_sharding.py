@@ -8,13 +8,13 @@ from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.sharding import Sharding, shard
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.errors import SpecError, UsageError
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 
 
 def planned(spec: RunSpec) -> Subject:

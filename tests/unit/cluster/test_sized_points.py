@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rlmem.points import PointLimits, PredictedPeak
+from rlmem.core.points import PointLimits, PredictedPeak
 from rlmem.ray import sweeps
 from rlmem.ray.reserving import BESIDE_BYTES, Need, Node, NoRoomError, reserve
 from rlmem.ray.sweeps import DRY_RUN, FOR_DRY_RUN, measuring, traced

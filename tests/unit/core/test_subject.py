@@ -7,9 +7,9 @@ import pytest
 from rlmem.app.capacity import capacity_table
 from rlmem.budget import sized_budget
 from rlmem.capacity import largest
+from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError, SpecError
-from rlmem.plan import Budget
 from rlmem.planner import ClosedForm, Planner
 from rlmem.remedies.search import Search
 from rlmem.rules import find, with_findings

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import pytest
 from jsonschema import Draft202012Validator
 
+from rlmem.core.plan import Budget
 from rlmem.documents.contract import Document, from_plain, schema_of, to_json, to_plain
 from rlmem.documents.parts import PeakPart, Size, Verdict
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import UsageError
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.sources import load
 from rlmem.sources.preset import PRESETS

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from rlmem.core.findings import Advice, Finding, Place
+from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, Progress, ThreadStack, TreeExplanation
 from rlmem.documents.contract import from_plain, schema_of, to_plain
 from rlmem.documents.explanation import ExplanationDocument, explanation_document
 from rlmem.errors import UsageError
-from rlmem.findings import Advice, Finding, Place
-from rlmem.holdings import Explanation, GpuShare, Holding, Portion, Progress, ThreadStack, TreeExplanation
 
 WRITTEN = Path(__file__).parents[2] / "golden" / "written_by_0" / "explain.json"
 BUFFER = Holding(

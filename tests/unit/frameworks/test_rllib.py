@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError, UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.frameworks.rllib.counts import counts
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
 from rlmem.programs.cases import make_case
-from rlmem.spec import RunSpec
 
 CARTPOLE = ({"type": "box", "shape": [4], "dtype": "float32"}, {"type": "discrete", "n": 2})
 CHEETAH = ({"type": "box", "shape": [17], "dtype": "float64"}, {"type": "box", "shape": [6], "dtype": "float32"})

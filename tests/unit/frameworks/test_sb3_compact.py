@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.frameworks.sb3.compact import depths, observation_keys
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget
 from rlmem.planner import Planner
-from rlmem.spec import RunSpec
 
 IMAGE = {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}
 VECTOR = {"type": "box", "shape": [31]}

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks import resolve
 from rlmem.frameworks.sb3.networks import networks
-from rlmem.spec import RunSpec
 
 IMAGE = {"type": "box", "shape": [40, 40, 3], "dtype": "uint8"}
 CHANNELS_FIRST = {"type": "box", "shape": [1, 40, 40], "dtype": "uint8"}

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.plan import Budget
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter, predict, resolve
 from rlmem.frameworks.chunks import layer_values
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.sources import load
-from rlmem.spec import RunSpec
 
 #: A window of other numbers than the drones': 8 samples of 2 values, one more a step, 3 values beside it.
 OTHER = {

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.edits import Fix
-from rlmem.findings import Finding
+from rlmem.core.edits import Fix
+from rlmem.core.findings import Finding
 from rlmem.lint import linter
 from rlmem.lint.check import Said
 from rlmem.planner import Planner

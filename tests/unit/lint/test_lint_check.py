@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.lint.check import MOST_PLANS, find
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
 from rlmem.rules import rules
 from rlmem.rules.base import Rule
 from rlmem.scripts import Script, parse_script
-from rlmem.spec import RunSpec
 from rlmem.units import GIB
 
 if TYPE_CHECKING:

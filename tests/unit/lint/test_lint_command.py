@@ -15,12 +15,12 @@ import pytest
 
 from rlmem.cli import run
 from rlmem.cli.lint import FORMATS
+from rlmem.core.plan import Budget
 from rlmem.documents.contract import schema_of
 from rlmem.documents.lint import LintDocument
 from rlmem.lint import many
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.plan import Budget
 
 Write = Callable[..., Path]
 

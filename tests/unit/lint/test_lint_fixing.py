@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.core.plan import Budget
 from rlmem.lint import writing
 from rlmem.lint.files import Problem
 from rlmem.lint.fixing import Fixing, fix_file
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.plan import Budget
 
 Write = Callable[..., Path]
 

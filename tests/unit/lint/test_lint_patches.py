@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.edits import diff
+from rlmem.core.edits import diff
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.core.plan import Budget
 from rlmem.lint.linter import FileReport, Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.plan import Budget
 
 Write = Callable[..., Path]
 

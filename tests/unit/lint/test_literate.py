@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.edits import apply, overlap
-from rlmem.findings import Finding
+from rlmem.core.edits import apply, overlap
+from rlmem.core.findings import Finding
 from rlmem.lint.linter import Linter
 from rlmem.rules import find_in_script, rules
 from rlmem.scripts import read_script

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rlmem.core.memory_classes import CLASSES, HEAP, LIBRARY_CODE, PYMALLOC, SHARED, UNKNOWN
 from rlmem.measure.attribution import Segment, attribute, extents, segments
 from rlmem.measure.maps import Mapping
 from rlmem.measure.pagemap import Pages
-from rlmem.memory_classes import CLASSES, HEAP, LIBRARY_CODE, PYMALLOC, SHARED, UNKNOWN
 
 PAGE = 4096
 

@@ -20,8 +20,8 @@ import pytest
 
 from rlmem.agent import proc, server, walk
 from rlmem.cli import run
+from rlmem.core.holdings import Explanation
 from rlmem.errors import AnalysisError
-from rlmem.holdings import Explanation
 from rlmem.measure import attach, processes
 from rlmem.measure.explain import elsewhere, explain_process, explain_tree, from_pages
 from rlmem.measure.processes import living

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from rlmem.measure.maps import classify, parse_maps, split_zeroed, zeroed_bytes
-from rlmem.memory_classes import (
+from rlmem.core.memory_classes import (
     ARENAS,
     FILES,
     GPU,
@@ -18,6 +17,7 @@ from rlmem.memory_classes import (
     STACKS,
     UNKNOWN,
 )
+from rlmem.measure.maps import classify, parse_maps, split_zeroed, zeroed_bytes
 
 MIB = 1 << 20
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.layers import Chain, infer, parse_layers
+from rlmem.core.layers import Chain, infer, parse_layers
+from rlmem.core.quantity import Quantity
 from rlmem.model.autograd import Autograd, saved_floats
 from rlmem.model.learner import Learner, Network
 from rlmem.model.tape import Tape
-from rlmem.quantity import Quantity
 
 BATCH = Quantity.of(8, "batch", "test")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from rlmem.core.quantity import Quantity
 from rlmem.model.compact import Compact, Key, per_transition, raw_block, segment_bytes
-from rlmem.quantity import Quantity
 
 ENDS = Quantity.of(1_000, "episode ends", "test", low=0, high=4_000)
 IMAGE = Key(name="observations[image]", obs_bytes=21_168, why="test")

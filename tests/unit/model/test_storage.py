@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from rlmem.layers import infer, parse_layers
-from rlmem.ledger import Ledger
+from rlmem.core.layers import infer, parse_layers
+from rlmem.core.ledger import Ledger
+from rlmem.core.quantity import Quantity
 from rlmem.model.learner import STATE_COPIES, Learner, Network
 from rlmem.model.storage import Array, Store
 from rlmem.model.tape import Tape
-from rlmem.quantity import Quantity
 
 ROWS = Quantity.of(1000, "rows", "test")
 ARRAYS = (

@@ -6,8 +6,8 @@ import time
 
 import pytest
 
+from rlmem.core.quantity import Quantity
 from rlmem.model.tape import Tape
-from rlmem.quantity import Quantity
 
 
 def size(nbytes: int) -> Quantity:

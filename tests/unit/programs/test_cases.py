@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.spec import RunSpec
 from rlmem.errors import UsageError
 from rlmem.programs.cases import elegantrl_case, make_case, sb3_case, swarm_case
 from rlmem.sources import load
 from rlmem.sources.preset import PRESETS
-from rlmem.spec import RunSpec
 
 VECTOR = {"type": "box", "shape": [27], "dtype": "float32"}
 

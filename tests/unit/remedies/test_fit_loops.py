@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from rlmem.budget import make_budget
+from rlmem.core.plan import Plan
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.lint.reading import read_file
-from rlmem.plan import Plan
 from rlmem.planner import Planner
 from rlmem.remedies.base import over
 from rlmem.sources import load

@@ -9,8 +9,8 @@ import pytest
 import yaml
 
 from rlmem.budget import make_budget
-from rlmem.edits import apply
-from rlmem.plan import Plan
+from rlmem.core.edits import apply
+from rlmem.core.plan import Plan
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import State, Wishes
 from rlmem.remedies.program import run_file, snippet, with_hyperparameters, zoo, zoo_hyperparameters

@@ -15,10 +15,10 @@ from jsonschema import Draft202012Validator, ValidationError, validate
 from rlmem.app.explain_cluster import cluster_document
 from rlmem.cli import run
 from rlmem.cluster.holdings import ClusterHoldings, NodeHoldings, ProcessHoldings, StoreHoldings
+from rlmem.core.holdings import GpuShare, Holding, Portion
 from rlmem.documents.cluster import ClusterDocument
 from rlmem.documents.contract import from_plain, schema_of, to_plain
 from rlmem.errors import UsageError
-from rlmem.holdings import GpuShare, Holding, Portion
 from rlmem.report.cluster_view import cluster_view
 from rlmem.report.html.render import render_html
 from rlmem.report.redact import redacted

@@ -9,12 +9,12 @@ import pytest
 
 from rlmem.app.compare import compare_documents
 from rlmem.app.recorded import recorded_document
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, read_part, to_plain
 from rlmem.documents.recorded import MOST_OWNERS, RecordedDocument, Recording
 from rlmem.documents.recorded_comparison import MOST_POINTS, REST, RecordedComparisonDocument, compare_recorded
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding
-from rlmem.moments import Moment
 from rlmem.report.compare_recorded import compare_recorded_view
 from rlmem.report.render import render_view
 from rlmem.units import MIB

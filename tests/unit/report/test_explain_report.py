@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from rlmem.core.findings import Advice, Finding
+from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, ThreadStack, TreeExplanation
 from rlmem.documents.explanation import explanation_document
-from rlmem.findings import Advice, Finding
-from rlmem.holdings import Explanation, GpuShare, Holding, Portion, ThreadStack, TreeExplanation
 from rlmem.report.explain import explain_view, folded
 from rlmem.report.markdown import render
 

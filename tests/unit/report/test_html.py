@@ -16,11 +16,11 @@ from rlmem import load, make_budget
 from rlmem.app.recorded import recorded_document
 from rlmem.app.report import recorded_report, report_document
 from rlmem.cli import run as rlmem
+from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
 from rlmem.documents.moment import moment_part
 from rlmem.documents.recorded import PolicyPart, Recording
 from rlmem.documents.report import ReportDocument
-from rlmem.moments import Moment
 from rlmem.planner import ClosedForm
 from rlmem.report.html.markup import element, text
 from rlmem.report.html.page import one_file

@@ -13,10 +13,10 @@ import pytest
 
 from rlmem.app.lint import lint_document
 from rlmem.app.rules import list_rules
+from rlmem.core.edits import Edit, Fix
+from rlmem.core.findings import Finding, Place
 from rlmem.documents.contract import schema_of, to_plain
 from rlmem.documents.lint import LintDocument
-from rlmem.edits import Edit, Fix
-from rlmem.findings import Finding, Place
 from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found
 from rlmem.report.lint import render_text

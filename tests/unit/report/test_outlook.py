@@ -7,16 +7,16 @@ import pytest
 from rlmem import Planner, load, make_budget
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.report import remedies, report_document
+from rlmem.core.fields import fields_diff
+from rlmem.core.points import Point, PredictedPeak
+from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.documents.growth import GrowthCurvePart, growth_curve
 from rlmem.documents.plan import PlanDocument, plan_document
-from rlmem.fields import fields_diff
 from rlmem.planner import ClosedForm
-from rlmem.points import Point, PredictedPeak
 from rlmem.rules import with_findings
 from rlmem.runner.store import open_store
 from rlmem.sources.target import parse_target
-from rlmem.spec import RunSpec
 from rlmem.units import GIB
 
 

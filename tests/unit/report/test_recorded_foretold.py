@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from rlmem.app.recorded import recorded_document
+from rlmem.core.holdings import Holding, Progress
+from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, read_part, to_plain
 from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.errors import UsageError
-from rlmem.holdings import Holding, Progress
-from rlmem.moments import Moment
 from rlmem.report.foretold import foretold_curve
 from rlmem.report.recorded import recorded_view
 from rlmem.report.render import render_view

@@ -12,11 +12,11 @@ from typing import Any
 import jsonschema
 import pytest
 
+from rlmem.core.points import Axis, Point, PointOptions, PointProcess, PredictedPeak
 from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
 from rlmem.documents.sweep import SweepDocument, in_order
 from rlmem.documents.sweep_comparison import PointDifference, compare_sweeps
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Axis, Point, PointOptions, PointProcess, PredictedPeak
 from rlmem.report import export
 from rlmem.report.compare_sweeps import compare_sweeps_view
 from rlmem.report.plot import plot

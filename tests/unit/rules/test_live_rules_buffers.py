@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from rlmem.findings import Finding
-from rlmem.holdings import Explanation, Holding, TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import Explanation, Holding, TreeExplanation
 from rlmem.rules import find_live
 from rlmem.units import GIB, MIB
 

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import counts
+from rlmem.core.findings import Advice, Finding
+from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.documents.explanation import explanation_document
-from rlmem.findings import Advice, Finding
-from rlmem.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.measure import attach
 from rlmem.measure.explain import explain_tree, with_limits
 from rlmem.measure.limits import read_limits

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
-from rlmem.findings import Finding
-from rlmem.holdings import Explanation, GpuShare, Holding, TreeExplanation
+from rlmem.core.findings import Finding
+from rlmem.core.holdings import Explanation, GpuShare, Holding, TreeExplanation
 from rlmem.rules import find_live, find_rule
 from rlmem.rules.shared_memory import SharedMemory, check_live, read_shared_memory
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import Planner
-from rlmem.spec import RunSpec
 
 GB = 10**9
 VECTOR = {"type": "box", "shape": [31]}

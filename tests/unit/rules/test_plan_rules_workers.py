@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from rlmem.findings import Finding
+from rlmem.core.findings import Finding
+from rlmem.core.plan import Budget, Plan
+from rlmem.core.spec import RunSpec
 from rlmem.model.constants import Constants
-from rlmem.plan import Budget, Plan
 from rlmem.planner import ClosedForm, Planner
 from rlmem.rules import find_rule
 from rlmem.rules.shared_memory import SharedMemory, check
-from rlmem.spec import RunSpec
 from rlmem.units import format_size
 
 GB, MIB = 10**9, 1 << 20

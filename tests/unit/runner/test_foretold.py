@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.holdings import Holding
+from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
-from rlmem.holdings import Holding
 from rlmem.measure.sampler import Pages
-from rlmem.moments import Moment
 from rlmem.runner import foretold
 from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_parts
 from rlmem.units import MIB

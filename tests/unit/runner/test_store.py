@@ -11,12 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.core.plan import Budget
+from rlmem.core.points import Point
 from rlmem.documents.contract import from_plain
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.plan import Budget
 from rlmem.planner import Planner
-from rlmem.points import Point
 from rlmem.runner import store as module
 from rlmem.runner.store import MIGRATIONS, data_folder, open_store, save_plan
 from rlmem.sources import load
@@ -255,7 +255,7 @@ def test_the_folder_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp
 def test_processes_write_at_the_same_time() -> None:
     code = """
 import sys
-from rlmem.points import Point
+from rlmem.core.points import Point
 from rlmem.runner.store import open_store
 with open_store(write=True) as store:
     run = store.begin("measure", sys.argv[1])

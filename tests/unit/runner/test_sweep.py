@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.core.points import Axis, Point, PointLimits, Values
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.points import Axis, Point, PointLimits, Values
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.sweep import Running, Sweep, parse_axes, parse_axis
 from rlmem.sources.target import parse_target

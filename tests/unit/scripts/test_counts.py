@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.edits import apply
+from rlmem.core.edits import apply
 from rlmem.scripts.counts import Count, Counts, with_argument
 from rlmem.scripts.reading import Project, parse_script
 

@@ -8,7 +8,7 @@ from textwrap import dedent
 
 import pytest
 
-from rlmem.edits import Edit, OverlapError, apply, diff, overlap
+from rlmem.core.edits import Edit, OverlapError, apply, diff, overlap
 from rlmem.scripts import Script, ScriptError, parse_script
 from rlmem.scripts.reading import decode
 

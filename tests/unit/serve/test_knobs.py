@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from rlmem.core.spaces import Box, DictSpace
 from rlmem.frameworks import resolve
 from rlmem.serve.knobs import Knob, knobs, with_dtype
 from rlmem.sources import load
 from rlmem.sources.preset import PRESETS
-from rlmem.spaces import Box, DictSpace
 
 
 def of(target: str, *sets: str) -> dict[str, Knob]:

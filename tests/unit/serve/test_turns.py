@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from rlmem.plan import Budget
+from rlmem.core.plan import Budget
 from rlmem.serve.turns import PatientForm, Turns
 from rlmem.sources import load
 

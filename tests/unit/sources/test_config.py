@@ -9,8 +9,8 @@ import jsonschema
 import pytest
 import yaml
 
+from rlmem.core.run_schema import RUN_JSON_SCHEMA
 from rlmem.errors import SpecError, UsageError
-from rlmem.run_schema import RUN_JSON_SCHEMA
 from rlmem.sources import load
 from rlmem.sources.config import LARGEST_FILE, read_run_file
 from rlmem.sources.preset import PRESETS, preset_text, read_preset

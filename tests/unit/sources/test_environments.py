@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from rlmem.core.spaces import Box, DictSpace, Discrete, describe_space, leaves, parse_space
 from rlmem.sources.config import parse_yaml
 from rlmem.sources.environments import find_environment
-from rlmem.spaces import Box, DictSpace, Discrete, describe_space, leaves, parse_space
 
 TABLE: dict[str, Any] = parse_yaml(
     resources.files("rlmem").joinpath("sources").joinpath("environments.yaml").read_text(encoding="utf-8"), "table"

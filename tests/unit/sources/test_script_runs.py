@@ -6,9 +6,9 @@ from textwrap import dedent
 
 import pytest
 
+from rlmem.core.spaces import Box, Discrete
 from rlmem.scripts import parse_script
 from rlmem.sources.script import ScriptRun, runs
-from rlmem.spaces import Box, Discrete
 
 ATARI = """
 from stable_baselines3 import DQN

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 from rlmem.cli.swarm import COMMANDS, run
 from rlmem.cli.swarm_options import HELP
+from rlmem.core.plan import Budget
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.plan import Budget
 from rlmem.planner import Planner
 from rlmem.swarm import checkpoint, chunking, curve, devices, training
 from rlmem.swarm.settings import RUNGS, Settings

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.edits import Edit
+from rlmem.core.edits import Edit
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import read_file
 from rlmem.trace.drafts import Draft, as_diff, tried

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlmem.edits import apply
+from rlmem.core.edits import apply
 from rlmem.scripts.reading import Project, parse_script
 from rlmem.trace.loop_rows import Twice, kept_twice
 

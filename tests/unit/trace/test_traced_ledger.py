@@ -11,11 +11,11 @@ import pytest
 
 from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
+from rlmem.core.quantity import Quantity
 from rlmem.errors import AnalysisError
 from rlmem.measure.sampler import TreePeak
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
-from rlmem.quantity import Quantity
 from rlmem.runner.child import Outcome
 from rlmem.trace.describe import describe
 from rlmem.trace.dryrun import DryRun

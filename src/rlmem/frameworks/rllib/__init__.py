@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.base import Adapter, Refusal
 from rlmem.frameworks.rllib.algorithms import rehearsal
 from rlmem.frameworks.rllib.counts import ASYNC, counts
 from rlmem.frameworks.rllib.defaults import DEFAULTS, LATEST, ON_POLICY, resolve
-from rlmem.spec import RunSpec
 
 __all__ = ["ADAPTER", "counts"]
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import reached
+from rlmem.core.spaces import leaves
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.rllib.counts import AGGREGATOR, ASYNC, DRIVER, RUNNER
 from rlmem.frameworks.rllib.defaults import FLOAT
 from rlmem.frameworks.rllib.runs import ClusterRun
 from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.schedule import reached
-from rlmem.spaces import leaves
-from rlmem.spec import RunSpec
 
 
 class Ppo(ClusterRun):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlmem.spec import RunSpec
+from rlmem.core.spec import RunSpec
 
 ASYNC = ("impala", "appo")
 DRIVER, RUNNER, LEARNER, AGGREGATOR, EVALUATION, SERVER = (

@@ -9,11 +9,11 @@ from __future__ import annotations
 from math import prod
 from typing import Any
 
+from rlmem.core.layers import Chain, infer, parse_layers
+from rlmem.core.spaces import Box, Leaf, leaves
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.rllib.counts import ASYNC
-from rlmem.layers import Chain, infer, parse_layers
-from rlmem.spaces import Box, Leaf, leaves
-from rlmem.spec import RunSpec
 
 LATEST = "2.60.0"
 ON_POLICY = ("ppo", "impala", "appo")

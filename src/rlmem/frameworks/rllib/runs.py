@@ -16,6 +16,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from math import prod
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import Box, leaves
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.rllib.counts import (
     DRIVER,
     EVALUATION,
@@ -26,13 +30,9 @@ from rlmem.frameworks.rllib.counts import (
     counts,
 )
 from rlmem.frameworks.rllib.defaults import FLOAT, module_floats
-from rlmem.ledger import Ledger
 from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spaces import Box, leaves
-from rlmem.spec import RunSpec
 
 #: Ray starts this many workers before anybody asks; actors take them over.
 PRESTARTED = 2

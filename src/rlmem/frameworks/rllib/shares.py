@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from rlmem.core.ledger import Ledger
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.rllib.counts import RAY, SERVER, STORE, counts
-from rlmem.ledger import Ledger
-from rlmem.spec import RunSpec
 
 #: Ray's own processes together map about one and a half times the files an actor maps; an idle worker a third.
 OWN_FILES, IDLE_FILES = 1.5, 0.36

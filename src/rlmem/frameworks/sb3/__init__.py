@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.base import Adapter
 from rlmem.frameworks.sb3.compact import notes, swap
 from rlmem.frameworks.sb3.defaults import ALGORITHMS, ON_POLICY, is_on_policy, resolve
@@ -10,7 +11,6 @@ from rlmem.frameworks.sb3.on_policy import OnPolicy
 from rlmem.frameworks.sb3.refusals import refusals
 from rlmem.model.constants import Constants
 from rlmem.model.rehearsal import Rehearsal
-from rlmem.spec import RunSpec
 
 
 def rehearsal(spec: RunSpec, constants: Constants) -> Rehearsal:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from math import prod
 
+from rlmem.core.layers import Chain
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import DTYPES, DictSpace, Leaf, TupleSpace
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.networks import Extractor
-from rlmem.layers import Chain
 from rlmem.model.autograd import Autograd, Pass
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spaces import DTYPES, DictSpace, Leaf, TupleSpace
 
 
 class Features:

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import DTYPES, Box, DictSpace, Leaf, Space, TupleSpace, Window
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.base import Swap
 from rlmem.frameworks.sb3.defaults import is_on_policy, version
 from rlmem.model.compact import MOST_FRAMES, Compact, Key
 from rlmem.model.storage import Array
-from rlmem.quantity import Quantity
-from rlmem.spaces import DTYPES, Box, DictSpace, Leaf, Space, TupleSpace, Window
-from rlmem.spec import RunSpec
 
 #: Values of ``storage`` that mean a compact store.
 COMPACT = ("compact", "frames-once", "stream")

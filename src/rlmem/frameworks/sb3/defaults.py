@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from rlmem.core.spaces import DictSpace, Leaf, TupleSpace
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
-from rlmem.spaces import DictSpace, Leaf, TupleSpace
-from rlmem.spec import RunSpec
 
 #: The version a description without one is planned for.
 LATEST = "2.9.2"

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
 
+from rlmem.core.layers import Chain, infer, parse_layers
+from rlmem.core.spaces import Box, Leaf, MultiBinary
+from rlmem.core.spec import RunSpec
 from rlmem.errors import SpecError
 from rlmem.frameworks.sb3.defaults import channels_first
 from rlmem.frameworks.sb3.storage import action_leaf
-from rlmem.layers import Chain, infer, parse_layers
 from rlmem.model.learner import Network
-from rlmem.spaces import Box, Leaf, MultiBinary
-from rlmem.spec import RunSpec
 
 NATURE = ("conv2d 32 k8 s4", "relu", "conv2d 64 k4 s2", "relu", "conv2d 64 k3 s1", "relu", "flatten")
 #: CombinedExtractor gives image keys a NatureCNN of this width, a stand-alone NatureCNN has 512.

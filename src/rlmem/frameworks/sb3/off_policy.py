@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from math import prod
 
+from rlmem.core.layers import Chain
+from rlmem.core.quantity import Quantity
 from rlmem.frameworks.sb3 import networks
 from rlmem.frameworks.sb3.batches import Features, gather
 from rlmem.frameworks.sb3.on_policy import packages
 from rlmem.frameworks.sb3.storage import action_leaf, replay_arrays
-from rlmem.layers import Chain
 from rlmem.model.autograd import Pass
 from rlmem.model.learner import Network
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Store
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
 
 #: Pairwise tensors of the quantile Huber loss that live at once, forward and backward together: differences, absolute,
 #: squared and halved, shifted, chosen, signs, weights, product, and the gradients on the way back.

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from math import prod
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.sb3 import compact, networks
 from rlmem.frameworks.sb3.batches import Features, gather
 from rlmem.frameworks.sb3.defaults import CONTRIB, LIGHT_IMPORTS_SINCE, ROLLOUT_DTYPE_SINCE, version
@@ -12,8 +14,6 @@ from rlmem.model.autograd import Pass, saved_floats
 from rlmem.model.rehearsal import Rehearsal
 from rlmem.model.storage import Store
 from rlmem.model.tape import Block
-from rlmem.quantity import Quantity
-from rlmem.spec import RunSpec
 
 #: Arrays `get()` flattens; rewards stay as they are, and episode starts too unless the policy is recurrent.
 FLATTENED = (

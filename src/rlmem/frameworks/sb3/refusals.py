@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from rlmem.core.spaces import Box, DictSpace, Discrete, TupleSpace, is_nested
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.base import Refusal
 from rlmem.frameworks.sb3.compact import is_compact
 from rlmem.frameworks.sb3.defaults import N_STEP_SINCE, version
-from rlmem.spaces import Box, DictSpace, Discrete, TupleSpace, is_nested
-from rlmem.spec import RunSpec
 
 #: Algorithms that take one kind of action only.
 _NEEDS_BOX = ("sac", "tqc", "td3", "ddpg", "crossq")

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from math import prod
 
+from rlmem.core.quantity import Quantity
+from rlmem.core.schedule import reached
+from rlmem.core.spaces import DictSpace, Leaf, MultiBinary, TupleSpace, leaves
+from rlmem.core.spec import RunSpec
 from rlmem.frameworks.sb3 import compact
 from rlmem.frameworks.sb3.defaults import ROLLOUT_DTYPE_SINCE, version
 from rlmem.model.constants import Constants
 from rlmem.model.storage import Array
-from rlmem.quantity import Quantity
-from rlmem.schedule import reached
-from rlmem.spaces import DictSpace, Leaf, MultiBinary, TupleSpace, leaves
-from rlmem.spec import RunSpec
 
 
 def keyed(spec: RunSpec, name: str, leaf: Leaf) -> str:

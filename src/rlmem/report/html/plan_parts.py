@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.etree.ElementTree import Element
 
+from rlmem.core.ledger import PHASES
 from rlmem.documents.plan import EntryPart, PlanDocument
-from rlmem.ledger import PHASES
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, gauge, legend
 from rlmem.report.html.markup import Child, element

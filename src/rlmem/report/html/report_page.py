@@ -8,13 +8,13 @@ from dataclasses import replace
 from typing import Any
 from xml.etree.ElementTree import Element
 
+from rlmem.core.fields import fields_diff, flatten
 from rlmem.documents.fit import RemedyPart
 from rlmem.documents.parts import FindingPart
 from rlmem.documents.placement import PlacementDocument
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
-from rlmem.fields import fields_diff, flatten
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Child, element
 from rlmem.report.placement import placement_notes, placement_sections

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from rlmem import memory_classes
+from rlmem.core import memory_classes
 from rlmem.documents.moment import MomentPart
 from rlmem.report.foretold import PredictedMoment
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend

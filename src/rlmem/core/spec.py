@@ -7,10 +7,10 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import Any
 
+from rlmem.core.fields import FIELDS, find_field, plain_value, read_value
+from rlmem.core.quantity import Quantity
+from rlmem.core.spaces import Box, DictSpace, Leaf, Space, TupleSpace, Window, leaves
 from rlmem.errors import SpecError
-from rlmem.fields import FIELDS, find_field, plain_value, read_value
-from rlmem.quantity import Quantity
-from rlmem.spaces import Box, DictSpace, Leaf, Space, TupleSpace, Window, leaves
 
 
 @dataclass(frozen=True, slots=True)

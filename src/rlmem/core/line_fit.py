@@ -12,7 +12,7 @@ from fractions import Fraction
 from itertools import pairwise
 from math import sqrt
 
-from rlmem.points import Values
+from rlmem.core.points import Values
 
 #: What is measured, by values: ``(values, bytes)``.
 Sample = tuple[Values, int]

@@ -8,9 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.core.layers import ACTIVATIONS, parse_layers
+from rlmem.core.spaces import DTYPES, describe_space, parse_space
 from rlmem.errors import SpecError, UsageError, did_you_mean
-from rlmem.layers import ACTIVATIONS, parse_layers
-from rlmem.spaces import DTYPES, describe_space, parse_space
 from rlmem.units import parse_count, parse_size
 
 SCHEMA = "rlmem.run/1"

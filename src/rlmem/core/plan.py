@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rlmem.findings import Finding
-from rlmem.ledger import Leak, Ledger, Peak
-from rlmem.spec import RunSpec
+from rlmem.core.findings import Finding
+from rlmem.core.ledger import Leak, Ledger, Peak
+from rlmem.core.spec import RunSpec
 from rlmem.units import format_count, format_range, format_size
 
 #: From good to bad; ``unknown``: nothing can be said, ``grows``: it leaks, so that no peak can be said.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from rlmem.quantity import Quantity, Term, total
+from rlmem.core.quantity import Quantity, Term, total
 
 #: In the order a run meets them. A peak belongs to one of these, never to the sum of a table.
 PHASES = ("import", "build", "collect", "update", "evaluate", "checkpoint", "resume")

@@ -134,7 +134,7 @@ def leaves(space: object, name: str = "") -> tuple[Leaf, ...]:
     raise SpecError(
         name or "space",
         f"cannot size a {type(space).__name__} space; describe it as the Box of its largest (padded) value, "
-        "or register it with rlmem.spaces.leaves.register",
+        "or register it with rlmem.core.spaces.leaves.register",
     )
 
 

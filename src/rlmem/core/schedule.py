@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlmem.quantity import Quantity
-from rlmem.spec import RunSpec
+from rlmem.core.quantity import Quantity
+from rlmem.core.spec import RunSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

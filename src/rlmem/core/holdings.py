@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from rlmem.components import OTHER, component_of, process_of
-from rlmem.ledger import PHASES, Entry, Ledger, merge
-from rlmem.memory_classes import ARENAS, FILES, HEAP, LIBRARY_CODE, LIBRARY_DATA, PYMALLOC, SHARED, UNKNOWN
-from rlmem.quantity import Quantity
+from rlmem.core.components import OTHER, component_of, process_of
+from rlmem.core.ledger import PHASES, Entry, Ledger, merge
+from rlmem.core.memory_classes import ARENAS, FILES, HEAP, LIBRARY_CODE, LIBRARY_DATA, PYMALLOC, SHARED, UNKNOWN
+from rlmem.core.quantity import Quantity
 
 #: How the names of owners were had, best first; ``pages`` means that only classes could be told.
 WAYS = ("agent", "remote-exec", "debugger", "pages")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rlmem.edits import Fix
+from rlmem.core.edits import Fix
 
 #: error: the run will not work as described; warning: memory wasted or at risk; info: good to know, nothing wrong.
 SEVERITIES = ("error", "warning", "info")

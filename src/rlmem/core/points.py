@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from rlmem.components import process_of
-from rlmem.ledger import PHASES, Entry, Ledger, Peak
-from rlmem.memory_classes import UNKNOWN
-from rlmem.quantity import Quantity
+from rlmem.core.components import process_of
+from rlmem.core.ledger import PHASES, Entry, Ledger, Peak
+from rlmem.core.memory_classes import UNKNOWN
+from rlmem.core.quantity import Quantity
 
 #: How a measured process can end; every one of them is a row of the table.
 STATUSES = ("ok", "failed", "oom", "timeout", "killed", "interrupted")

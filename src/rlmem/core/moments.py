@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from rlmem.holdings import Holding, Portion, Progress
+from rlmem.core.holdings import Holding, Portion, Progress
 
 #: normal: nothing grows; filling: what grows has a known end; leaking: something grows without one;
 #: stuck: the program does nothing (no CPU time, and nothing changes); unknown: too short to tell.

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from rlmem.fields import FIELDS, SCHEMA, Field
-from rlmem.layers import KINDS
-from rlmem.spaces import DTYPES
+from rlmem.core.fields import FIELDS, SCHEMA, Field
+from rlmem.core.layers import KINDS
+from rlmem.core.spaces import DTYPES
 
 _COUNT = {"anyOf": [{"type": "integer"}, {"type": "string", "pattern": r"^[0-9][0-9_,.]*(e[0-9]+)?\s*[kKmMbBgG]?$"}]}
 _SIZE = {"anyOf": [{"type": "integer", "minimum": 0}, {"type": "string", "pattern": r"^[0-9.]+\s*[kKMGTPi]*B?$"}]}
