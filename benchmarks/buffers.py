@@ -32,7 +32,7 @@ from buffer_bench.rollout import ENVS, SHAPE  # noqa: E402  # likewise
 from buffer_bench.workloads import WORKLOADS, Workload, recorded  # noqa: E402  # likewise
 from rich.console import Console  # noqa: E402  # the path is set just above
 
-from rlmem.measure.calibration import cache_folder  # noqa: E402  # likewise
+from rlmem.process.calibration import cache_folder  # noqa: E402  # likewise
 
 Say = Callable[[str], None]
 PAGE = ROOT / "docs" / "buffers.md"

@@ -30,7 +30,7 @@ from rlmem.buffers.codec import Encoder, Method, Worker, unpacked  # noqa: E402 
 from rlmem.buffers.layout import Layout  # noqa: E402  # likewise
 from rlmem.buffers.models import REFERENCE, TABLE, Models  # noqa: E402  # likewise
 from rlmem.buffers.native import at, compiled  # noqa: E402  # likewise
-from rlmem.measure.calibration import cache_folder  # noqa: E402  # likewise
+from rlmem.process.calibration import cache_folder  # noqa: E402  # likewise
 
 BLOCKS = 24
 ROUNDS = 15

@@ -20,8 +20,8 @@ from collections.abc import Callable
 
 import psutil
 
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_process
+from rlmem.process import attach
+from rlmem.process.explain import explain_process
 from rlmem.units import format_size
 
 PROGRAM = r"""

@@ -26,7 +26,7 @@ from buffer_bench.recording import Recording, transitions_in  # noqa: E402
 from buffer_bench.workloads import WORKLOADS  # noqa: E402
 from rich.progress import track  # noqa: E402
 
-from rlmem.measure.calibration import cache_folder  # noqa: E402
+from rlmem.process.calibration import cache_folder  # noqa: E402
 
 PAGE = ROOT / "docs" / "pidog.md"
 BEGIN, END = "<!-- bench:begin -->", "<!-- bench:end -->"

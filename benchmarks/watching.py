@@ -18,7 +18,7 @@ import threading
 import time
 
 from rlmem.agent import proc
-from rlmem.measure.attach import preload
+from rlmem.process.attach import preload
 from rlmem.watch.members import read_member
 
 TARGET = """

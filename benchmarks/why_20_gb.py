@@ -27,8 +27,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "src"))
 
-from rlmem.measure.attach import preload  # noqa: E402  # the path is set just above
-from rlmem.measure.explain import explain_process  # noqa: E402  # likewise
+from rlmem.process.attach import preload  # noqa: E402  # the path is set just above
+from rlmem.process.explain import explain_process  # noqa: E402  # likewise
 from rlmem.units import format_size  # noqa: E402  # likewise
 
 SCRIPT = ROOT / "docs" / "examples" / "crypto_trials.py"

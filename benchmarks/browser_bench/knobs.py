@@ -14,8 +14,8 @@ import httpx
 from browser_bench.common import IDLE, PATIENCE_MS, Amount, Load, Server, goal, middle, settled, spent
 from rlmem.budget import make_budget
 from rlmem.core.plan import Plan
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm, Planner
+from rlmem.process.calibration import read_calibration
 from rlmem.sources import load
 
 if TYPE_CHECKING:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 
 from rlmem.agent import proc
 from rlmem.cluster.roles import IDLE, RAY, role_of_title
-from rlmem.measure.sampler import Sample
-from rlmem.measure.tree import JOB_VARIABLE, Tree
+from rlmem.process.sampler import Sample
+from rlmem.process.tree import JOB_VARIABLE, Tree
 
 #: A reading when the tree grew by this much over the largest one, and once a second anyhow.
 GROWTH, EVERY_SECONDS = 1.005, 1.0

@@ -8,8 +8,8 @@ from pathlib import Path
 from rlmem.core.plan import Budget
 from rlmem.errors import UsageError
 from rlmem.machines import Machine, find_machine
-from rlmem.measure.gpus import read_gpus
-from rlmem.measure.limits import ROOT, Limit, cpu_count, read_limits, standing, tightest
+from rlmem.process.gpus import read_gpus
+from rlmem.process.limits import ROOT, Limit, cpu_count, read_limits, standing, tightest
 from rlmem.units import MIB, format_size, parse_size
 
 #: No machine has less; a smaller size is a number without its unit.

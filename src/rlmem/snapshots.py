@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from rlmem.agent import walk
 from rlmem.core.holdings import Explanation
-from rlmem.measure.explain import from_pages
-from rlmem.measure.processes import living
+from rlmem.process.explain import from_pages
+from rlmem.process.processes import living
 from rlmem.units import format_size
 
 

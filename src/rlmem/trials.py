@@ -25,9 +25,9 @@ from rlmem.core.plan import Budget, Plan
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
-from rlmem.measure.calibration import read_calibration
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
 from rlmem.trace.rllib import CHANGES, describe_config

@@ -30,10 +30,10 @@ from rlmem.cli import run as cli
 from rlmem.core.holdings import Explanation
 from rlmem.documents.contract import to_plain
 from rlmem.documents.plan import plan_document
-from rlmem.measure import attach
-from rlmem.measure.calibration import read_calibration
-from rlmem.measure.explain import explain_process
 from rlmem.planner import ClosedForm
+from rlmem.process import attach
+from rlmem.process.calibration import read_calibration
+from rlmem.process.explain import explain_process
 from rlmem.remedies.base import Wishes
 from rlmem.rules.observed import COMPACT_BYTES
 from rlmem.sources.target import parse_target

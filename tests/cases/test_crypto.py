@@ -16,8 +16,8 @@ pytest.importorskip("optuna")
 
 from rlmem.core.holdings import Explanation
 from rlmem.core.moments import Judgement
-from rlmem.measure.attach import preload
-from rlmem.measure.explain import explain_process
+from rlmem.process.attach import preload
+from rlmem.process.explain import explain_process
 from rlmem.sources import load
 from rlmem.units import MIB
 from rlmem.watch.sampling import Watch

@@ -17,8 +17,8 @@ pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not instal
 
 from rlmem.app.advice import advise
 from rlmem.core.holdings import Explanation, TreeExplanation
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_process, explain_tree
+from rlmem.process import attach
+from rlmem.process.explain import explain_process, explain_tree
 
 pytestmark = pytest.mark.truth
 

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="the 'truth' extra is not installed; 'make test' installs it")
 
 from rlmem.core.moments import Judgement
-from rlmem.measure.attach import preload
+from rlmem.process.attach import preload
 from rlmem.watch.census import Census
 from rlmem.watch.sampling import Watch
 from rlmem.watch.session import Session

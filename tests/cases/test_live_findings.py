@@ -16,9 +16,9 @@ import pytest
 pytest.importorskip("stable_baselines3", reason="stable-baselines3 is not installed")
 
 from rlmem.core.findings import Finding
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_tree, with_limits
-from rlmem.measure.limits import read_limits
+from rlmem.process import attach
+from rlmem.process.explain import explain_tree, with_limits
+from rlmem.process.limits import read_limits
 from rlmem.rules import find_live
 
 pytestmark = pytest.mark.truth

@@ -21,7 +21,7 @@ from typing import Any
 from unittest import mock
 
 import rlmem
-from rlmem.measure.sampler import ProcessPeak, TreePeak
+from rlmem.process.sampler import ProcessPeak, TreePeak
 from rlmem.programs import launch
 from rlmem.runner import child
 from rlmem.runner.child import Outcome

@@ -30,11 +30,11 @@ from rlmem.agent import proc
 from rlmem.cluster.holdings import ClusterHoldings, from_data
 from rlmem.core.holdings import Explanation
 from rlmem.core.moments import Moment
-from rlmem.measure import attach
-from rlmem.measure import explain as explaining
-from rlmem.measure import processes as reading
-from rlmem.measure.processes import Process
-from rlmem.measure.sampler import Pages
+from rlmem.process import attach
+from rlmem.process import explain as explaining
+from rlmem.process import processes as reading
+from rlmem.process.processes import Process
+from rlmem.process.sampler import Pages
 from rlmem.programs.swarm_ladder import Taken
 from rlmem.runner.store import Store, open_store
 from rlmem.runner.supervise import Ended, Supervision

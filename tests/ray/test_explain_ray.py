@@ -28,7 +28,7 @@ from rlmem.app.explain_cluster import cluster_document
 from rlmem.cluster.holdings import ClusterHoldings
 from rlmem.documents.cluster import ClusterDocument
 from rlmem.documents.contract import from_plain, to_plain
-from rlmem.measure.processes import read_process
+from rlmem.process.processes import read_process
 from rlmem.ray.actors import read_tables
 from rlmem.ray.looking import _read
 from rlmem.ray.probing import probe_once, probes

@@ -75,14 +75,14 @@ SERVER = {module for module in MODULES if module.split("/")[0] == "serve"}
 DOCUMENTS = {module for module in MODULES if module.split("/")[0] == "documents"}
 #: Heavy packages, and the only modules that may import them.
 EDGES = {
-    "torch": {"measure/probe_runtime", "buffers/window"} | ABROAD | BINDINGS | SWARM,
+    "torch": {"process/probe_runtime", "buffers/window"} | ABROAD | BINDINGS | SWARM,
     "numpy": ABROAD | STORES | BINDINGS | SWARM,
     "numba": STORES | BINDINGS,
     "rich": {"report/layout", "report/terminal", "report/progress", "report/dashboard"},
     "textual": {"report/dashboard"},
     "msgspec": DOCUMENTS,
     "yaml": {"sources/config", "scripts/data", "scripts/settings_files"},
-    "pynvml": {"measure/gpus", "measure/probe_runtime"},
+    "pynvml": {"process/gpus", "process/probe_runtime"},
     "fastapi": SERVER,
     "uvicorn": SERVER,
     "gymnasium": ABROAD | BINDINGS,

@@ -15,7 +15,7 @@ import pytest
 from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.core.ledger import Ledger
 from rlmem.documents.explanation import explanation_document
-from rlmem.measure.explain import explain_tree
+from rlmem.process.explain import explain_tree
 
 MIB = 1 << 20
 FACTS = Path(__file__).parents[1] / "golden" / "facts"

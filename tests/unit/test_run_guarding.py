@@ -12,7 +12,7 @@ import pytest
 from rlmem.core.holdings import Holding
 from rlmem.core.moments import Moment
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.limits import Limit
+from rlmem.process.limits import Limit
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import find_cause
 from rlmem.runner.deaths import Death, Kills, read_death, read_kills

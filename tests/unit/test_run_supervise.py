@@ -22,8 +22,8 @@ from rlmem.core.holdings import Holding
 from rlmem.core.moments import Moment
 from rlmem.documents.recorded import Recording, ending
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.attach import preload
-from rlmem.measure.tree import JOB_VARIABLE
+from rlmem.process.attach import preload
+from rlmem.process.tree import JOB_VARIABLE
 from rlmem.runner.caps import make_group
 from rlmem.runner.causes import find_cause
 from rlmem.runner.foreground import CommandError, Foreground

@@ -29,8 +29,8 @@ from rlmem.core.moments import Forecast, Growth, Judgement, Moment
 from rlmem.documents.contract import schema_of, to_plain
 from rlmem.documents.moment import MomentDocument
 from rlmem.errors import UsageError
-from rlmem.measure.attach import preload
-from rlmem.measure.sampler import Pages
+from rlmem.process.attach import preload
+from rlmem.process.sampler import Pages
 from rlmem.report import watch as views
 from rlmem.units import GIB, MIB
 from rlmem.watch.history import History

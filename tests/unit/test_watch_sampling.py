@@ -17,8 +17,8 @@ import pytest
 from rlmem.agent import proc
 from rlmem.core.holdings import Explanation, Holding, Portion, Progress
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.attach import preload
-from rlmem.measure.cgroup import V1, V2, Level
+from rlmem.process.attach import preload
+from rlmem.process.cgroup import V1, V2, Level
 from rlmem.units import MIB
 from rlmem.watch import asking, sampling, surroundings
 from rlmem.watch.asking import Answer, Asking
@@ -292,7 +292,7 @@ def test_a_program_with_an_agent_tells_its_owners() -> None:
 
 
 def make_member(pid: int, rss: int = 0, role: str = "worker") -> Member:
-    from rlmem.measure.sampler import Pages
+    from rlmem.process.sampler import Pages
 
     pages = Pages(anonymous=rss, shared=0)
     return Member(pid=pid, start=1, parent=1, state="S", cpu_s=0, threads=1, pages=pages, role=role)

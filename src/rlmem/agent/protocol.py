@@ -10,7 +10,7 @@ Facts travel as JSON, on four ways:
   ``rllib_run.py`` answers with :class:`RLlibDescription` or :class:`RLlibMeasurement`.
 
 The version stands in every job and result of a dry run, every question and answer of a socket, every answer of a program
-and in the facts that a recorded run keeps; :mod:`rlmem.measure.protocol` checks it. Facts without one were written before
+and in the facts that a recorded run keeps; :mod:`rlmem.process.protocol` checks it. Facts without one were written before
 there was a number, and are read as version 1.
 
 Plain Python 3.8 that imports nothing of rlmem. Nothing that runs in a user's interpreter imports it there.

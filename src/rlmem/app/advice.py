@@ -11,10 +11,10 @@ from rlmem.core.holdings import Explanation
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.errors import RlmemError
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_process
-from rlmem.measure.limits import Limit, read_limits, tightest
 from rlmem.planner import ClosedForm
+from rlmem.process import attach
+from rlmem.process.explain import explain_process
+from rlmem.process.limits import Limit, read_limits, tightest
 from rlmem.rules import find
 from rlmem.runner.guarding import Load
 from rlmem.trace.describe import from_facts

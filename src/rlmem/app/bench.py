@@ -14,7 +14,7 @@ from rlmem.budget import cap_bytes, make_budget
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
-from rlmem.measure.sampler import Sample
+from rlmem.process.sampler import Sample
 from rlmem.programs.bench import (
     ENVIRONMENTS,
     Benched,

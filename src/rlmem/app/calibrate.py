@@ -10,10 +10,10 @@ from datetime import date
 
 from rlmem.documents.calibration import CalibrationDocument, ConstantPart
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.calibration import cache_file, write_calibration
-from rlmem.measure.calibration import calibrate as measure
-from rlmem.measure.interpreters import check_python
 from rlmem.model.constants import Constants
+from rlmem.process.calibration import cache_file, write_calibration
+from rlmem.process.calibration import calibrate as measure
+from rlmem.process.interpreters import check_python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

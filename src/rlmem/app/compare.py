@@ -22,7 +22,7 @@ from rlmem.documents.recorded_comparison import compare_recorded
 from rlmem.documents.sweep import SweepDocument
 from rlmem.documents.sweep_comparison import compare_sweeps
 from rlmem.errors import RlmemError, UsageError
-from rlmem.measure.processes import living
+from rlmem.process.processes import living
 from rlmem.runner.store import open_store
 from rlmem.trace.dryrun import Working
 from rlmem.units import format_size

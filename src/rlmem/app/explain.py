@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from rlmem.app.advice import advise_on, described, process_budget
 from rlmem.documents.explanation import ExplanationDocument, explanation_document
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.explain import explain_tree, with_limits
-from rlmem.measure.limits import read_limits
-from rlmem.measure.processes import Process, by_name
+from rlmem.process.explain import explain_tree, with_limits
+from rlmem.process.limits import read_limits
+from rlmem.process.processes import Process, by_name
 from rlmem.rules import find_live
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from rlmem.documents.limits import GpuPart, LimitPart, LimitsDocument
 from rlmem.documents.parts import part_of
 from rlmem.machines import MACHINES, Machine, find_machine
-from rlmem.measure.gpus import read_gpus
-from rlmem.measure.limits import cpu_count, read_limits, standing
+from rlmem.process.gpus import read_gpus
+from rlmem.process.limits import cpu_count, read_limits, standing
 
 
 def list_machines(name: str | None = None) -> tuple[Machine, ...]:

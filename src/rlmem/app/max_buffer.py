@@ -21,9 +21,9 @@ from rlmem.core.spec import RunSpec
 from rlmem.documents.max_buffer import MaxBufferDocument
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError, did_you_mean
 from rlmem.frameworks import find_adapter
-from rlmem.measure.calibration import read_calibration
-from rlmem.measure.interpreters import find_python
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
+from rlmem.process.interpreters import find_python
 from rlmem.runner.child import run_child
 from rlmem.sources.overrides import parse_set
 from rlmem.trace.describe import ALGORITHMS

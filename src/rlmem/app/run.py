@@ -12,8 +12,8 @@ from pathlib import Path
 
 from rlmem.core.moments import Moment
 from rlmem.documents.recorded import RecordedDocument, Recording
-from rlmem.measure.attach import preload
-from rlmem.measure.tree import JOB_VARIABLE
+from rlmem.process.attach import preload
+from rlmem.process.tree import JOB_VARIABLE
 from rlmem.runner.guarding import Load, Policy
 from rlmem.runner.recording import Recorder
 from rlmem.runner.store import utc_now

@@ -14,10 +14,10 @@ from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
 from rlmem.lint.reading import Unreadable, read_file
-from rlmem.measure.calibration import read_calibration
-from rlmem.measure.interpreters import check_python
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
+from rlmem.process.interpreters import check_python
 from rlmem.remedies.base import State
 from rlmem.remedies.program import Written, run_file, snippet, zoo
 from rlmem.remedies.script import edit_script

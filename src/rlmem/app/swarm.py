@@ -20,8 +20,8 @@ from rlmem.documents.swarm import (
     TrainStatus,
 )
 from rlmem.errors import UsageError
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import Planner
+from rlmem.process.calibration import read_calibration
 from rlmem.swarm import devices
 from rlmem.swarm.checkpoint import Checkpoint, check_writable, free_name, in_folder, load, merged
 from rlmem.swarm.chunking import DoesNotFitError, Fitted, choose_chunk

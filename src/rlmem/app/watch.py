@@ -12,7 +12,7 @@ from typing import TypeAlias
 from rlmem.documents.moment import MOST_OWNERS, MemberPart, MomentDocument, judgement_part, moment_part
 from rlmem.documents.parts import part_of
 from rlmem.errors import UsageError
-from rlmem.measure.processes import by_name
+from rlmem.process.processes import by_name
 from rlmem.watch.session import Frame
 from rlmem.watch.thresholds import Thresholds
 from rlmem.watch.watching import Watched, Watching, watch_all

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rlmem.agent.protocol import ProgramStatus
     from rlmem.app.bench import BenchRequest, Listener
     from rlmem.app.clusters import ClusterOptions
-    from rlmem.measure.sampler import Sample
+    from rlmem.process.sampler import Sample
     from rlmem.programs.bench import Benched
     from rlmem.programs.bench_runs import BenchRunning
     from rlmem.report.progress import Tell

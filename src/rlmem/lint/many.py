@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rlmem.lint.files import Problem, relative
 from rlmem.lint.linter import FileReport, Linter
-from rlmem.measure.limits import cpu_count
+from rlmem.process.limits import cpu_count
 
 #: Below this, starting processes takes longer than they save.
 FEW = 48

@@ -14,8 +14,8 @@ from rlmem.core.spec import RunSpec
 from rlmem.documents.bench import BenchRow, bench_prediction
 from rlmem.errors import UsageError
 from rlmem.frameworks import find_adapter, predict, resolve
-from rlmem.measure.calibration import read_calibration
-from rlmem.measure.sampler import Sample
+from rlmem.process.calibration import read_calibration
+from rlmem.process.sampler import Sample
 from rlmem.programs.cases import FOLDER, Case, make_case
 from rlmem.programs.launch import Answer, launch
 from rlmem.programs.points import make_point

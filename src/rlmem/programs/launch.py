@@ -16,9 +16,9 @@ from typing import Any, cast
 
 from rlmem.agent.protocol import ProgramStatus
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.interpreters import check_python
-from rlmem.measure.protocol import check_protocol
-from rlmem.measure.sampler import Sample
+from rlmem.process.interpreters import check_python
+from rlmem.process.protocol import check_protocol
+from rlmem.process.sampler import Sample
 from rlmem.runner.child import Outcome, run_child
 
 PROBE_SECONDS = 60

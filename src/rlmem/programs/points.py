@@ -11,7 +11,7 @@ from rlmem.core.points import Point, PointLimits, PointProcess, PredictedPeak, V
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
-from rlmem.measure.calibration import read_calibration
+from rlmem.process.calibration import read_calibration
 from rlmem.programs.cases import Case, make_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.runner.child import Outcome

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.frameworks import predict, resolve
-from rlmem.measure.calibration import read_calibration
+from rlmem.process.calibration import read_calibration
 from rlmem.programs.cases import settings_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.programs.points import make_point

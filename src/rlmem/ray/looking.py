@@ -18,10 +18,10 @@ from rlmem.cluster.holdings import GpuRoom, NodeHoldings, ProcessHoldings, Store
 from rlmem.cluster.roles import STORE, is_rays_own, trial_of
 from rlmem.core.holdings import Holding
 from rlmem.errors import AnalysisError
-from rlmem.measure.explain import HOW_TO_NAME, explain_process, gpu_shares
-from rlmem.measure.gpus import read_gpus
-from rlmem.measure.limits import AVAILABLE, PHYSICAL, read_limits, tightest
-from rlmem.measure.processes import Process, every, read_process
+from rlmem.process.explain import HOW_TO_NAME, explain_process, gpu_shares
+from rlmem.process.gpus import read_gpus
+from rlmem.process.limits import AVAILABLE, PHYSICAL, read_limits, tightest
+from rlmem.process.processes import Process, every, read_process
 from rlmem.ray.stores import Store, StoreShare, find_store, is_store, read_share, spilled_bytes
 
 #: Explained side by side: most of the time is spent waiting for answers of agents.

@@ -19,8 +19,8 @@ from rlmem.core.plan import Budget, Plan
 from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import MACHINES
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
 from rlmem.ray.connecting import need_ray
 from rlmem.sources import read_description
 from rlmem.sources.target import parse_target
@@ -239,8 +239,8 @@ def _told(ray: Any, nodes: list[str]) -> dict[str, dict[str, Any]]:
 
         ram = int(get_system_memory())
         try:
-            from rlmem.measure.gpus import read_gpus
-            from rlmem.measure.limits import read_limits
+            from rlmem.process.gpus import read_gpus
+            from rlmem.process.limits import read_limits
             from rlmem.ray.looking import machine_key
         except ImportError:
             return {"ram": ram, "limit": None, "vram": None, "machine": None}

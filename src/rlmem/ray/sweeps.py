@@ -14,8 +14,8 @@ from rlmem.core.points import Point, PointLimits, PredictedPeak, Values, axes_te
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
 from rlmem.frameworks import predict, resolve
-from rlmem.measure.calibration import read_calibration
-from rlmem.measure.limits import cpu_count
+from rlmem.process.calibration import read_calibration
+from rlmem.process.limits import cpu_count
 from rlmem.ray.connecting import connected
 from rlmem.ray.dispatch import Dispatch, Ended, Step
 from rlmem.ray.reserving import Need, Node, alive

@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from rlmem.measure.tree import Tree
+from rlmem.process.tree import Tree
 from rlmem.ray import keeper
 from rlmem.runner.child import remove_folder
 from rlmem.trace.undo import undo

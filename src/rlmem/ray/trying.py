@@ -22,8 +22,8 @@ from rlmem.core.plan import Budget, Plan
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
 from rlmem.trace.dryrun import dry_run
 from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.rllib import describe_config

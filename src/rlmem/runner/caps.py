@@ -19,8 +19,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from rlmem.measure import cgroup
-from rlmem.measure.files import parse_pairs, parse_whole, read_text
+from rlmem.process import cgroup
+from rlmem.process.files import parse_pairs, parse_whole, read_text
 
 ROOT = Path("/")
 VARIABLE = "RLMEM_CGROUP"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from rlmem.core.moments import Moment
 from rlmem.core.signals import signal_name
-from rlmem.measure.limits import Limit, smallest
+from rlmem.process.limits import Limit, smallest
 from rlmem.runner.deaths import Death, Exit
 from rlmem.runner.guarding import Load
 from rlmem.units import format_size

@@ -26,8 +26,8 @@ from pathlib import Path
 from rlmem.agent import proc
 from rlmem.core.signals import signal_name
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.sampler import Sample, Sampler, TreePeak
-from rlmem.measure.tree import JOB_VARIABLE, Tree
+from rlmem.process.sampler import Sample, Sampler, TreePeak
+from rlmem.process.tree import JOB_VARIABLE, Tree
 from rlmem.runner import caps
 from rlmem.runner.interrupts import Shield, stoppable
 from rlmem.runner.tail import Tails

@@ -12,9 +12,9 @@ from typing import Any
 from rlmem.agent import proc
 from rlmem.agent.protocol import DeathNote
 from rlmem.errors import UsageError
-from rlmem.measure import cgroup
-from rlmem.measure.files import parse_pairs, read_text
-from rlmem.measure.limits import Limit, parse_rlimits, read_limits
+from rlmem.process import cgroup
+from rlmem.process.files import parse_pairs, read_text
+from rlmem.process.limits import Limit, parse_rlimits, read_limits
 from rlmem.runner.caps import oom_kills
 from rlmem.units import parse_size
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import platform
 from typing import Any
 
-from rlmem.measure.gpus import read_gpus
-from rlmem.measure.limits import PHYSICAL, cpu_count, read_limits, tightest
+from rlmem.process.gpus import read_gpus
+from rlmem.process.limits import PHYSICAL, cpu_count, read_limits, tightest
 from rlmem.version import __version__
 
 

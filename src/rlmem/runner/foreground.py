@@ -23,7 +23,7 @@ from typing import Any
 
 from rlmem.agent import proc
 from rlmem.errors import UsageError
-from rlmem.measure.tree import Tree, adopt_orphans
+from rlmem.process.tree import Tree, adopt_orphans
 from rlmem.runner.interrupts import SIGNALS
 from rlmem.units import MIB
 

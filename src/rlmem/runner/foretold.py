@@ -18,7 +18,7 @@ from rlmem.agent.children import printable
 from rlmem.agent.protocol import BufferFacts, DescribeAnswer, DescribedFacts, StoreFacts
 from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
-from rlmem.measure import attach
+from rlmem.process import attach
 from rlmem.units import KIB
 from rlmem.watch.members import Member
 

@@ -1,6 +1,6 @@
 """The largest moment of this process and its children, watched from inside at little cost.
 
-One thread looks once a second, in the way of :mod:`rlmem.measure.sampler`: resident pages and ``VmHWM`` of every process, and a
+One thread looks once a second, in the way of :mod:`rlmem.process.sampler`: resident pages and ``VmHWM`` of every process, and a
 full reading in which shared pages count once. A reading walks the page tables (7 to 16 ms a GB), so there are at most as many as
 take a hundredth of the time. ``VmHWM`` begins anew with the watch, where the kernel allows it: what the process held before
 and gave back is not counted.
@@ -14,8 +14,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from rlmem.agent import proc
-from rlmem.measure.gpus import process_vram, read_gpus
-from rlmem.measure.sampler import Record, read_pages, read_tree
+from rlmem.process.gpus import process_vram, read_gpus
+from rlmem.process.sampler import Record, read_pages, read_tree
 
 INTERVAL_SECONDS = 1.0
 #: A reading may take a hundredth of the time.

@@ -32,8 +32,8 @@ from rlmem.documents.recorded import (
     PostMortemPart,
 )
 from rlmem.errors import AnalysisError, RlmemError
-from rlmem.measure import attach
-from rlmem.measure.sampler import read_pages
+from rlmem.process import attach
+from rlmem.process.sampler import read_pages
 from rlmem.runner.acting import Response
 from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
 from rlmem.runner.deaths import Bounds, Death, Exit, Places, read_death

@@ -17,7 +17,7 @@ from rlmem.core.points import Axis, Point, PointLimits, PointOptions, SweepSetti
 from rlmem.core.target import RLLIB, Target
 from rlmem.documents.contract import read_part, to_plain
 from rlmem.errors import RlmemError, UsageError
-from rlmem.measure.tree import read_stat
+from rlmem.process.tree import read_stat
 from rlmem.runner.store import Run, Store
 from rlmem.units import parse_count
 from rlmem.version import __version__

@@ -15,8 +15,8 @@ from rlmem.app.watch import moment_document
 from rlmem.documents.contract import to_plain
 from rlmem.documents.moment import MomentPart, moment_part
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure import attach
-from rlmem.measure.processes import Process, every, living
+from rlmem.process import attach
+from rlmem.process.processes import Process, every, living
 from rlmem.watch.session import Frame
 from rlmem.watch.watching import Watching, watch_all
 

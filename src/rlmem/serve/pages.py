@@ -10,7 +10,7 @@ from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.report import report_document
 from rlmem.errors import RlmemError, UsageError
-from rlmem.measure.processes import living
+from rlmem.process.processes import living
 from rlmem.report.html.render import render_html
 from rlmem.serve import fit_page, live_page, planner_page, runs, runs_page
 from rlmem.serve.desk import Desk

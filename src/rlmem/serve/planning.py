@@ -19,8 +19,8 @@ from rlmem.core.subject import Subject
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
 from rlmem.remedies.base import Fit
 from rlmem.remedies.search import Search
 from rlmem.rules import BREAKING

@@ -9,7 +9,7 @@ from rlmem.agent.protocol import DescribedFacts, ModelFacts, StoreFacts
 from rlmem.core.spec import RunSpec
 from rlmem.errors import RlmemError
 from rlmem.frameworks.sb3.compact import ONLY
-from rlmem.measure.protocol import check_protocol
+from rlmem.process.protocol import check_protocol
 from rlmem.trace import sizing
 from rlmem.trace.dryrun import DryRun
 from rlmem.trace.length import is_whole_run

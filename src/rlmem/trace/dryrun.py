@@ -15,7 +15,7 @@ from typing import Any
 from rlmem import agent
 from rlmem.agent.protocol import PROTOCOL, Facts, Job, StopFacts
 from rlmem.errors import AnalysisError
-from rlmem.measure.protocol import check_protocol
+from rlmem.process.protocol import check_protocol
 from rlmem.runner.child import Outcome, run_child
 from rlmem.trace.length import is_whole_run
 from rlmem.trace.notes import merge_notes

@@ -12,7 +12,7 @@ from rlmem.core.target import Target
 from rlmem.errors import RlmemError
 from rlmem.lint.linter import Linter
 from rlmem.lint.settings import Asked, settings_for
-from rlmem.measure.sources import added_at
+from rlmem.process.sources import added_at
 from rlmem.rules import CODES, find_rule, rules
 
 #: What compares a run with a machine, which the plan itself does.

@@ -14,8 +14,8 @@ from rlmem.core.ledger import Ledger
 from rlmem.core.points import Point, PointLimits, PredictedPeak
 from rlmem.core.target import Target
 from rlmem.errors import AnalysisError, UsageError, did_you_mean
-from rlmem.measure.calibration import read_calibration
 from rlmem.planner import ClosedForm
+from rlmem.process.calibration import read_calibration
 from rlmem.programs.points import process_parts
 from rlmem.trace.changes import option_names, prepare_run
 from rlmem.trace.describe import wants_gpu

@@ -15,7 +15,7 @@ from rlmem.core.spaces import leaves, parse_space
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import RLLIB, Target
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure.interpreters import find_python
+from rlmem.process.interpreters import find_python
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.sources.overrides import parse_set
 from rlmem.trace.rllib_truth import PROGRAM

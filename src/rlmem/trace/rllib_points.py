@@ -13,7 +13,7 @@ from rlmem.errors import AnalysisError
 from rlmem.frameworks import predict, resolve
 from rlmem.frameworks.rllib.counts import STORE, counts
 from rlmem.frameworks.rllib.shares import by_role
-from rlmem.measure.calibration import read_calibration
+from rlmem.process.calibration import read_calibration
 from rlmem.trace.rllib import changes_of, describe_config, find_config
 from rlmem.trace.rllib_truth import Truth, measure_config
 

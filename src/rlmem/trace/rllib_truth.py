@@ -10,7 +10,7 @@ from typing import Any, cast
 import rlmem.programs
 from rlmem.agent.protocol import ProgramStatus, RLlibMeasurement
 from rlmem.core.points import PointProcess
-from rlmem.measure.sampler import ProcessPeak, Sample, TreePeak
+from rlmem.process.sampler import ProcessPeak, Sample, TreePeak
 from rlmem.programs.launch import Answer, launch
 
 PROGRAM = Path(rlmem.programs.__file__).with_name("rllib_run.py")

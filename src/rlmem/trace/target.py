@@ -10,7 +10,7 @@ from pathlib import Path
 from rlmem.agent.protocol import TargetJob
 from rlmem.core.target import ZOO, Target
 from rlmem.errors import UsageError
-from rlmem.measure.interpreters import find_python
+from rlmem.process.interpreters import find_python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,8 +42,8 @@ Explain = Callable[[int], Explanation]
 
 def has_agent(pid: int) -> bool:
     """Whether a process can be asked for names, without harm and without waiting."""
-    from rlmem.measure import attach
-    from rlmem.measure.processes import read_process
+    from rlmem.process import attach
+    from rlmem.process.processes import read_process
 
     process = read_process(pid)
     return process is not None and (hasattr(sys, "remote_exec") or attach.agent_socket(process) is not None)
@@ -51,7 +51,7 @@ def has_agent(pid: int) -> bool:
 
 def explain(pid: int) -> Explanation:
     """The owners of one process."""
-    from rlmem.measure.explain import explain_process
+    from rlmem.process.explain import explain_process
 
     return explain_process(pid)
 

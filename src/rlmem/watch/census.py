@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from rlmem.agent import proc
-from rlmem.measure.tree import Stat, read_stat
+from rlmem.process.tree import Stat, read_stat
 from rlmem.watch.pacing import Pacer
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from rlmem.agent import proc
-from rlmem.measure.sampler import Pages, Reading, read_pages
+from rlmem.process.sampler import Pages, Reading, read_pages
 
 _TICKS = os.sysconf("SC_CLK_TCK")
 

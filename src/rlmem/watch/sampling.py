@@ -2,7 +2,7 @@
 
 Every sample reads ``stat`` and ``statm`` of each process. Full readings (``smaps_rollup``), owners, limits and GPUs are
 paced by what they cost (``rlmem.watch.pacing``); between full readings the tree's bytes are estimated by the rule of
-``rlmem.measure.sampler.Record``. A process is known by its number and its start time.
+``rlmem.process.sampler.Record``. A process is known by its number and its start time.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from pathlib import Path
 from rlmem.agent import proc
 from rlmem.core.moments import Moment
 from rlmem.errors import AnalysisError
-from rlmem.measure.cgroup import Level
-from rlmem.measure.processes import living, role
-from rlmem.measure.sampler import Record
+from rlmem.process.cgroup import Level
+from rlmem.process.processes import living, role
+from rlmem.process.sampler import Record
 from rlmem.watch import surroundings
 from rlmem.watch.asking import Answer, Asking
 from rlmem.watch.census import Census

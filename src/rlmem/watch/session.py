@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from rlmem.agent import proc
 from rlmem.core.holdings import Holding, Portion
 from rlmem.core.moments import Judgement, Moment
-from rlmem.measure import processes
+from rlmem.process import processes
 from rlmem.watch.census import Census
 from rlmem.watch.growth import FEWEST
 from rlmem.watch.history import History

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rlmem.errors import UsageError
-from rlmem.measure import cgroup, gpus
-from rlmem.measure.files import parse_pairs, read_text
-from rlmem.measure.limits import AVAILABLE, PHYSICAL, Limit, read_limits, tightest
+from rlmem.process import cgroup, gpus
+from rlmem.process.files import parse_pairs, read_text
+from rlmem.process.limits import AVAILABLE, PHYSICAL, Limit, read_limits, tightest
 
 ROOT = Path("/")
 

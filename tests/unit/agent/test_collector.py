@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import collector
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_process
+from rlmem.process import attach
+from rlmem.process.explain import explain_process
 
 #: Cycles whose end is written down with the thread it came in, and whether the agent was at work there.
 PROGRAM = """

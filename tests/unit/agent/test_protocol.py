@@ -18,9 +18,9 @@ import pytest
 import rlmem.agent
 from rlmem.agent import PROTOCOL, protocol, server
 from rlmem.errors import AnalysisError
-from rlmem.measure import attach
-from rlmem.measure.processes import living
-from rlmem.measure.protocol import check_protocol
+from rlmem.process import attach
+from rlmem.process.processes import living
+from rlmem.process.protocol import check_protocol
 from rlmem.programs.cases import make_case
 from rlmem.programs.launch import launch
 from rlmem.sources import load

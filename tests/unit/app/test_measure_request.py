@@ -80,7 +80,7 @@ def test_a_wrong_request_is_refused_before_anything_runs(target: str, axis: str,
 
 def test_the_function_is_not_hidden_by_the_package_of_its_name() -> None:
     code = (
-        "import rlmem, rlmem.measure.limits; assert callable(rlmem.measure), rlmem.measure; "
-        "from rlmem.measure.limits import read_limits; from rlmem import measure; assert measure is rlmem.measure"
+        "import rlmem, rlmem.process.limits; assert callable(rlmem.measure), rlmem.measure; "
+        "from rlmem.process.limits import read_limits; from rlmem import measure; assert measure is rlmem.measure"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

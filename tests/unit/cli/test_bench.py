@@ -11,7 +11,7 @@ import pytest
 
 from rlmem.cli import run
 from rlmem.cli.bench import left_text
-from rlmem.measure.sampler import TreePeak
+from rlmem.process.sampler import TreePeak
 from rlmem.programs import bench as benches
 from rlmem.programs import launch as launching
 from rlmem.programs.launch import Answer

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlmem.core.memory_classes import CLASSES, HEAP, LIBRARY_CODE, PYMALLOC, SHARED, UNKNOWN
-from rlmem.measure.attribution import Segment, attribute, extents, segments
-from rlmem.measure.maps import Mapping
-from rlmem.measure.pagemap import Pages
+from rlmem.process.attribution import Segment, attribute, extents, segments
+from rlmem.process.maps import Mapping
+from rlmem.process.pagemap import Pages
 
 PAGE = 4096
 

@@ -14,9 +14,9 @@ import pytest
 
 from rlmem.cli import run
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.measure import calibration
-from rlmem.measure.calibration import PROBE, cache_file, cache_folder, calibrate, read_calibration, write_calibration
 from rlmem.model.constants import Constant, Constants
+from rlmem.process import calibration
+from rlmem.process.calibration import PROBE, cache_file, cache_folder, calibrate, read_calibration, write_calibration
 
 linux = pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="reads smaps_rollup")
 ROW = Constant(name="interpreter", low=1, expected=2, high=3, how="test", where="here", when="2026-01-01")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.measure.cgroup import (
+from rlmem.process.cgroup import (
     V1,
     V2,
     Level,

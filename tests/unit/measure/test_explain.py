@@ -22,9 +22,9 @@ from rlmem.agent import proc, server, walk
 from rlmem.cli import run
 from rlmem.core.holdings import Explanation
 from rlmem.errors import AnalysisError
-from rlmem.measure import attach, processes
-from rlmem.measure.explain import elsewhere, explain_process, explain_tree, from_pages
-from rlmem.measure.processes import living
+from rlmem.process import attach, processes
+from rlmem.process.explain import elsewhere, explain_process, explain_tree, from_pages
+from rlmem.process.processes import living
 
 MIB = 1 << 20
 PROGRAM = """

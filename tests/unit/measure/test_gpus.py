@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from rlmem.measure.gpus import Gpu, amd_gpus, amd_process, nvml_gpus, nvml_process, read_gpus
+from rlmem.process.gpus import Gpu, amd_gpus, amd_process, nvml_gpus, nvml_process, read_gpus
 
 
 class Nvml:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlmem.measure import cgroup
-from rlmem.measure import limits as module
-from rlmem.measure.limits import (
+from rlmem.process import cgroup
+from rlmem.process import limits as module
+from rlmem.process.limits import (
     Limit,
     cpu_count,
     parse_cpu_list,
@@ -330,7 +330,7 @@ def test_a_given_address_space_limit_is_taken_over_the_one_on_file(tmp_path: Pat
 @pytest.mark.skipif(sys.platform != "linux", reason="RLIMIT_AS is enforced and listed on Linux")
 def test_a_real_child_sees_the_address_space_limit_it_runs_under() -> None:
     code = (
-        "import resource; from rlmem.measure.limits import read_limits, _own_rlimit_as;"
+        "import resource; from rlmem.process.limits import read_limits, _own_rlimit_as;"
         "resource.setrlimit(resource.RLIMIT_AS, (8 << 30, 8 << 30));"
         "print([limit.nbytes for limit in read_limits() if limit.kind == 'RLIMIT_AS'], _own_rlimit_as())"
     )

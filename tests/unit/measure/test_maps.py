@@ -17,7 +17,7 @@ from rlmem.core.memory_classes import (
     STACKS,
     UNKNOWN,
 )
-from rlmem.measure.maps import classify, parse_maps, split_zeroed, zeroed_bytes
+from rlmem.process.maps import classify, parse_maps, split_zeroed, zeroed_bytes
 
 MIB = 1 << 20
 

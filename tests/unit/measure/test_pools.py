@@ -6,7 +6,7 @@ import random
 import struct
 from collections.abc import Iterable, Sequence
 
-from rlmem.measure.pools import HEADER_BYTES, find_pools, is_pool
+from rlmem.process.pools import HEADER_BYTES, find_pools, is_pool
 
 KIB, MIB = 1 << 10, 1 << 20
 

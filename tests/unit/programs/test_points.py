@@ -12,8 +12,8 @@ from rlmem.core.ledger import Ledger
 from rlmem.core.points import PointLimits
 from rlmem.errors import UsageError
 from rlmem.frameworks import predict, resolve
-from rlmem.measure.sampler import TreePeak
 from rlmem.model.constants import Constants
+from rlmem.process.sampler import TreePeak
 from rlmem.programs.cases import Case
 from rlmem.programs.launch import Answer, launch, missing_packages, training_python
 from rlmem.programs.points import lack, make_point, measure_point, newcomer

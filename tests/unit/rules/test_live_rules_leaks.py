@@ -18,9 +18,9 @@ from rlmem.agent import counts
 from rlmem.core.findings import Advice, Finding
 from rlmem.core.holdings import Explanation, GpuShare, Holding, Portion, TreeExplanation
 from rlmem.documents.explanation import explanation_document
-from rlmem.measure import attach
-from rlmem.measure.explain import explain_tree, with_limits
-from rlmem.measure.limits import read_limits
+from rlmem.process import attach
+from rlmem.process.explain import explain_tree, with_limits
+from rlmem.process.limits import read_limits
 from rlmem.report.explain import explain_view
 from rlmem.report.markdown import render
 from rlmem.rules import find_live

@@ -15,7 +15,7 @@ import pytest
 import rlmem
 from rlmem.agent import proc
 from rlmem.errors import UsageError
-from rlmem.measure.sampler import Sample, TreePeak
+from rlmem.process.sampler import Sample, TreePeak
 from rlmem.runner.caps import make_group
 from rlmem.runner.child import Outcome, run_child
 from rlmem.units import MIB

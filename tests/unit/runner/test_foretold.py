@@ -13,7 +13,7 @@ import pytest
 from rlmem.core.holdings import Holding
 from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
-from rlmem.measure.sampler import Pages
+from rlmem.process.sampler import Pages
 from rlmem.runner import foretold
 from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_parts
 from rlmem.units import MIB

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from rlmem.agent import proc
-from rlmem.measure.sampler import Pages, Reading, Record, Sampler, read_pages, read_tree, role
-from rlmem.measure.tree import JOB_VARIABLE, Tree, read_stat
+from rlmem.process.sampler import Pages, Reading, Record, Sampler, read_pages, read_tree, role
+from rlmem.process.tree import JOB_VARIABLE, Tree, read_stat
 from rlmem.units import MIB
 
 pytestmark = pytest.mark.skipif(proc.rollup() is None, reason="reads smaps_rollup")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.measure.sources import added_at, script_of
+from rlmem.process.sources import added_at, script_of
 from rlmem.scripts.additions import find_additions
 
 SOURCE = """

@@ -13,7 +13,7 @@ import pytest
 
 from rlmem.agent.levels import HINT, is_growing, rises
 from rlmem.cli import run as cli
-from rlmem.measure.sampler import TreePeak
+from rlmem.process.sampler import TreePeak
 from rlmem.runner.child import Outcome
 from rlmem.trace import fitted
 from rlmem.trace.dryrun import DryRun

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlmem.measure.sampler import ProcessPeak, TreePeak
+from rlmem.process.sampler import ProcessPeak, TreePeak
 from rlmem.trace.rllib_truth import RoleTruth, by_role
 
 MB = 1_000_000

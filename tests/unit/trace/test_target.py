@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from rlmem.errors import UsageError
-from rlmem.measure.interpreters import find_python
+from rlmem.process.interpreters import find_python
 from rlmem.sources.target import parse_target
 from rlmem.trace.target import find_runnable
 

@@ -13,9 +13,9 @@ from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.core.quantity import Quantity
 from rlmem.errors import AnalysisError
-from rlmem.measure.sampler import TreePeak
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
+from rlmem.process.sampler import TreePeak
 from rlmem.runner.child import Outcome
 from rlmem.trace.describe import describe
 from rlmem.trace.dryrun import DryRun

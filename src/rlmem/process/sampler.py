@@ -33,8 +33,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 from rlmem.agent import proc
-from rlmem.measure.processes import role
-from rlmem.measure.tree import Tree
+from rlmem.process.processes import role
+from rlmem.process.tree import Tree
 
 LIST_SECONDS = 0.1
 HWM_SECONDS = 0.05

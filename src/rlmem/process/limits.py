@@ -14,8 +14,8 @@ from pathlib import Path
 
 import psutil
 
-from rlmem.measure import cgroup
-from rlmem.measure.files import parse_pairs, parse_whole, read_text, shown
+from rlmem.process import cgroup
+from rlmem.process.files import parse_pairs, parse_whole, read_text, shown
 from rlmem.units import ABSURD_BYTES, KIB
 
 ROOT = Path("/")

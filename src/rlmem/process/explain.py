@@ -19,14 +19,14 @@ from rlmem.agent.protocol import CountsAnswer, CudaFacts, TrimAnswer, WalkAnswer
 from rlmem.core.holdings import PAGE_METHODS, Explanation, GpuShare, Holding, Portion, Progress, TreeExplanation
 from rlmem.core.memory_classes import FILES, SHARED
 from rlmem.errors import AnalysisError
-from rlmem.measure import attach, gpus
-from rlmem.measure.attribution import attribute, memory_reader, no_memory, segments
-from rlmem.measure.limits import AVAILABLE, PHYSICAL, Limit, parse_rlimits, tightest
-from rlmem.measure.maps import classify
-from rlmem.measure.pagemap import read_pages
-from rlmem.measure.processes import Process, descendants, is_same, living, read_process, role
-from rlmem.measure.sources import added_at, script_of
-from rlmem.measure.stacks import stack_pointers, threads
+from rlmem.process import attach, gpus
+from rlmem.process.attribution import attribute, memory_reader, no_memory, segments
+from rlmem.process.limits import AVAILABLE, PHYSICAL, Limit, parse_rlimits, tightest
+from rlmem.process.maps import classify
+from rlmem.process.pagemap import read_pages
+from rlmem.process.processes import Process, descendants, is_same, living, read_process, role
+from rlmem.process.sources import added_at, script_of
+from rlmem.process.stacks import stack_pointers, threads
 from rlmem.units import MIB, format_size
 
 #: Children looked at side by side: most of the time is spent waiting for their answers.

@@ -20,8 +20,8 @@ from typing import Any
 from rlmem.agent import PROTOCOL, proc, server
 from rlmem.agent.protocol import Question
 from rlmem.errors import AnalysisError
-from rlmem.measure.processes import Process
-from rlmem.measure.protocol import check_protocol
+from rlmem.process.processes import Process
+from rlmem.process.protocol import check_protocol
 
 AGENT = Path(server.__file__).parent
 #: An agent that a debugger or Python itself was told to start is waited for so long.
@@ -74,7 +74,7 @@ def ask(process: Process | int, request: Question, *, timeout_s: float = 2.0) ->
         NoAgent: there is none, it does not answer in time, or it speaks another version of the protocol.
     """
     if isinstance(process, int):
-        from rlmem.measure.processes import living
+        from rlmem.process.processes import living
 
         process = living(process)
     path = agent_socket(process)

@@ -18,7 +18,7 @@ from typing import TypeAlias
 
 from rlmem.agent import proc
 from rlmem.core.holdings import PAGE_METHODS
-from rlmem.measure.maps import Mapping, parse_maps, split_zeroed, zeroed_bytes
+from rlmem.process.maps import Mapping, parse_maps, split_zeroed, zeroed_bytes
 
 _SCAN = 0xC0606610  # _IOWR('f', 16, struct pm_scan_arg)
 _IS_PRESENT, _IS_ZEROS = 1 << 3, 1 << 5

@@ -16,9 +16,9 @@ from typing import Any
 from rlmem.agent.protocol import WalkRow
 from rlmem.core.holdings import Holding, Portion
 from rlmem.core.memory_classes import ARENAS, CLASSES, FILES, HEAP, PYMALLOC, SHARED, UNKNOWN
-from rlmem.measure.maps import Mapping as Mapped
-from rlmem.measure.pagemap import Pages
-from rlmem.measure.pools import Reader, find_pools
+from rlmem.process.maps import Mapping as Mapped
+from rlmem.process.pagemap import Pages
+from rlmem.process.pools import Reader, find_pools
 from rlmem.units import KIB, MIB
 
 #: glibc maps blocks from this size on by themselves; smaller ones lie in its heaps.
@@ -234,6 +234,6 @@ def _holdings(row: WalkRow, resident: int, file: str) -> Iterator[Holding]:
 
 def memory_reader(pid: int) -> Callable[[Sequence[int], int], Iterable[tuple[int, bytes]]]:
     """Reads a few bytes of a process at many places."""
-    from rlmem.measure.pagemap import read_memory
+    from rlmem.process.pagemap import read_memory
 
     return lambda places, length: read_memory(pid, places, length)

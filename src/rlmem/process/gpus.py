@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from rlmem.measure.files import parse_whole, read_text
+from rlmem.process.files import parse_whole, read_text
 
 ROOT = Path("/")
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from rlmem.agent import proc
 from rlmem.core.holdings import ThreadStack
 from rlmem.core.memory_classes import STACKS
-from rlmem.measure.maps import Mapping as Mapped
-from rlmem.measure.pagemap import Pages
+from rlmem.process.maps import Mapping as Mapped
+from rlmem.process.pagemap import Pages
 
 
 def stack_pointers(pid: int, *, root: str = proc.PROC) -> dict[int, int]:

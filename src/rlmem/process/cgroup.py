@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from rlmem.measure.files import parse_pairs, parse_whole, read_text, under
+from rlmem.process.files import parse_pairs, parse_whole, read_text, under
 
 V1, V2 = 1, 2
 _MOUNTINFO_FIELDS = 5  # id, parent, device, root, mount point; the type comes after a dash
