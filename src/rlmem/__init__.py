@@ -5,9 +5,7 @@ Everything here is loaded when it is first used: importing the package starts no
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from rlmem.version import __version__
@@ -23,6 +21,7 @@ _EXPORTS = {
     "Ledger": "rlmem.core.ledger",
     "MeasureRequest": "rlmem.app.measure",
     "Plan": "rlmem.core.plan",
+    "PlanRequest": "rlmem.app.plan",
     "Planner": "rlmem.planner",
     "RunSpec": "rlmem.core.spec",
     "explain": "rlmem.app.explain",
@@ -34,23 +33,12 @@ _EXPORTS = {
     "measure": "rlmem.app.measure",
     "parse_size": "rlmem.units",
     "parse_target": "rlmem.sources.target",
+    "plan": "rlmem.app.plan",
     "plan_document": "rlmem.documents.plan",
     "snapshot": "rlmem.snapshots",
     "to_plain": "rlmem.documents.contract",
 }
 __all__ = ["__version__", *_EXPORTS]  # noqa: PLE0604  # names are strings; the linter does not follow the table
-
-
-class _Front(ModuleType):
-    """This package, whose functions are not hidden by packages of their name: ``rlmem.measure``."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        """Pass over a package that the import system sets where a public name is."""
-        if not (name in _EXPORTS and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Front
 
 
 def __getattr__(name: str) -> Any:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -76,11 +74,3 @@ def test_a_wrong_request_is_refused_before_anything_runs(target: str, axis: str,
     wrong = MeasureRequest(target=parse_target(target), axes=(Axis(name=axis, values=(1,)),))
     with pytest.raises(UsageError, match=message):
         rlmem.measure(wrong)
-
-
-def test_the_function_is_not_hidden_by_the_package_of_its_name() -> None:
-    code = (
-        "import rlmem, rlmem.process.limits; assert callable(rlmem.measure), rlmem.measure; "
-        "from rlmem.process.limits import read_limits; from rlmem import measure; assert measure is rlmem.measure"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True)
