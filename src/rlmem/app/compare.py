@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from rlmem.app.explain import ExplainRequest, explain
 from rlmem.app.runs import stored_document
 from rlmem.app.subjects import open_subject
-from rlmem.budget import make_budget
 from rlmem.core.fields import flatten
+from rlmem.core.plan import Budget
 from rlmem.core.points import Point, axes_text
 from rlmem.core.target import Target
 from rlmem.documents.comparison import Side, SidePart, compare_sides
@@ -39,17 +39,13 @@ class CompareRequest:
         left: a target to plan, a stored run, or a process: ``4242``, ``pid:4242``.
         right: the same.
         labels: what to call them.
-        ram: the limit of those that are planned.
-        vram: the limit of their GPU.
-        machine: a machine of the catalogue in place of both.
+        budget: what those that are planned may use.
     """
 
     left: Target
     right: Target
     labels: tuple[str, str]
-    ram: str | None = None
-    vram: str | None = None
-    machine: str | None = None
+    budget: Budget
 
 
 def compare(request: CompareRequest, working: Working) -> Document:
@@ -93,7 +89,7 @@ def _document(target: Target, request: CompareRequest, working: Working) -> Docu
             return explain(ExplainRequest(pid=pid, advice=False))
     if target.kind == "run":
         return _stored(target.text)
-    budget = make_budget(ram=request.ram, vram=request.vram, machine=request.machine)
+    budget = request.budget
     asked = target if target.is_executable else replace(target, args=())
     return plan_document(open_subject(asked, budget, working=working, gpu=bool(budget.vram_bytes)).plan)
 

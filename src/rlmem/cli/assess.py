@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import (
+    HtmlFile,
+    Limits,
+    Output,
     budget_options,
-    check_html,
-    chosen_format,
-    emit,
-    emit_html,
     html_options,
     output_options,
     set_option,
@@ -31,16 +29,11 @@ from rlmem.errors import UsageError
 def command(
     target: str,
     args: tuple[str, ...],
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
     sets: tuple[str, ...],
-    html: Path | None,
-    redact: bool,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    report: HtmlFile,
+    out: Output,
 ) -> int:
     """Write the memory assessment of a run: settings, unit costs, peak, capacity, logic checks, recommendations.
 
@@ -59,31 +52,26 @@ def command(
     """
     from rlmem.sources.target import parse_target
 
-    check_html(html, target, redact=redact)
+    report.check(target)
     run_target = parse_target(target, args, sets=sets, python=python)
     if run_target.kind == "run":
-        if args or any((ram, vram, machine, python, sets)):
+        if args or any((*limits.words, python, sets)):
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
-        return _recorded(target, chosen_format(format_, output, as_json=as_json), output, html, redact=redact)
+        return _recorded(target, out, report)
     from rlmem.app.assess import assess
-    from rlmem.budget import make_budget
     from rlmem.report.assess import assessment_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
 
-    wanted = chosen_format(format_, output, as_json=as_json)
-    assessed = assess(run_target, make_budget(ram=ram, vram=vram, machine=machine), working)
-    if html:
-        emit_html(assessed.report(["rlmem", *sys.argv[1:]]), html, redact=redact)
-    emit(render_view(assessed.document, assessment_view, wanted, output), output)
+    assessed = assess(run_target, limits.budget(), working)
+    report.write(lambda: assessed.report(["rlmem", *sys.argv[1:]]))
+    out.show(assessed.document, assessment_view)
     return assessed.subject.plan.exit_code
 
 
-def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *, redact: bool) -> int:
+def _recorded(name: str, out: Output, report: HtmlFile) -> int:
     from rlmem.app.recorded import stored_recording
     from rlmem.app.report import recorded_report
     from rlmem.report.recorded import recorded_view
-    from rlmem.report.render import render_view
     from rlmem.runner.store import open_store
 
     with open_store() as store:
@@ -91,8 +79,7 @@ def _recorded(name: str, wanted: str, output: Path | None, html: Path | None, *,
         if run.kind != "run":
             raise UsageError(f"run {run.id} is of kind {run.kind}: 'rlmem show {run.id}' shows it")
         document = stored_recording(store, run)
-    if html:
-        emit_html(recorded_report(document), html, redact=redact)
-    emit(render_view(document, recorded_view, wanted, output), output)
+    report.write(lambda: recorded_report(document))
+    out.show(document, recorded_view)
     well = document.status in {"ok", "interrupted", "running"} and document.judgement.state != "leaking"
     return 0 if well else 1

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, set_option
+from rlmem.cli.common import Output, emit, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import on_options, say
 from rlmem.errors import UsageError
 
@@ -90,9 +90,7 @@ def command(
     cluster: ClusterOptions | None,
     csv: Path | None,
     sets: tuple[str, ...],
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """Train named profiles of an SB3 run, each in a fresh process: steps/s, mean reward, peak memory.
 
@@ -120,12 +118,10 @@ def command(
     from rlmem.budget import read_size
     from rlmem.report.bench import bench_csv, bench_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
     from rlmem.sources.profiles import load_profiles
     from rlmem.sources.target import parse_target
     from rlmem.units import parse_count
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     steps = _positive(parse_count(timesteps))
     profiles = load_profiles(choice)
     request = BenchRequest(
@@ -152,7 +148,7 @@ def command(
         interrupted, document = error, error.document
     if csv is not None:
         emit(bench_csv(document), csv)
-    emit(render_view(document, bench_view, wanted, output), output)
+    out.show(document, bench_view)
     if interrupted is not None:
         kept = f"{len(document.profiles)} of {len(profiles)} profiles are kept in run {interrupted.run}"
         print(f"rlmem: interrupted; {kept}; the same command goes on", file=sys.stderr)

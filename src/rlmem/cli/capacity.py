@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import (
+    Limits,
+    Output,
     budget_options,
-    chosen_format,
-    emit,
     in_typed_unit,
     output_options,
     set_option,
@@ -37,14 +35,10 @@ def command(
     args: tuple[str, ...],
     vary: str,
     machines: str | None,
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
     sets: tuple[str, ...],
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """How far a knob can be turned: the largest value that fits each machine, or a table of values.
 
@@ -61,17 +55,14 @@ def command(
     """
     from rlmem.app.capacity import CapacityRequest
     from rlmem.app.capacity import capacity as turn
-    from rlmem.budget import make_budget
     from rlmem.report.capacity import capacity_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
     from rlmem.sources.overrides import parse_vary
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     path, values = parse_vary(vary)
     names = None if machines is None else tuple(name.strip() for name in machines.split(",") if name.strip())
-    if names is not None and (ram or vram or machine):
+    if names is not None and any(limits.words):
         raise UsageError("--machines and --ram/--vram/--machine contradict each other; use one")
     if names == ():
         raise UsageError("--machines: give sizes or names, for example --machines 8GB,16GB")
@@ -79,8 +70,8 @@ def command(
         target=parse_target(target, args, sets=sets, python=python),
         path=path,
         values=values,
-        budget=None if names else make_budget(ram=ram, vram=vram, machine=machine),
+        budget=None if names else limits.budget(),
         machines=names or (),
     )
-    emit(render_view(turn(request, working), capacity_view, wanted, output), output)
+    out.show(turn(request, working), capacity_view)
     return 0

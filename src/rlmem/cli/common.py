@@ -6,15 +6,22 @@ import os
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from rlmem.cli import completion
 from rlmem.errors import UsageError
 
+if TYPE_CHECKING:
+    from rlmem.core.plan import Budget
+    from rlmem.report.view import View
+
 F = TypeVar("F", bound=Callable[..., Any])
+Command = Callable[..., int]
 FORMATS = ("text", "markdown", "json")
 _UNIT = "rlmem.unit"
 
@@ -30,29 +37,54 @@ def in_typed_unit(context: click.Context, parameter: click.Parameter, value: str
     return value
 
 
-def budget_options(function: F) -> F:
-    """``--ram``, ``--vram``, ``--machine`` and ``--python``."""
-    function = click.option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What a run may use, as it was typed: ``--ram``, ``--vram`` and ``--machine``."""
+
+    ram: str | None = None
+    vram: str | None = None
+    machine: str | None = None
+
+    @property
+    def words(self) -> tuple[str | None, str | None, str | None]:
+        """The three as they were typed."""
+        return self.ram, self.vram, self.machine
+
+    def budget(self) -> Budget:
+        """Return the budget they mean; without any, what this process may use."""
+        from rlmem.budget import make_budget
+
+        return make_budget(ram=self.ram, vram=self.vram, machine=self.machine)
+
+
+def budget_options(function: Command) -> Command:
+    """``--ram``, ``--vram`` and ``--machine``, which a command gets as ``limits``; and ``--python``."""
+
+    @wraps(function)
+    def command(*, ram: str | None, vram: str | None, machine: str | None, **others: Any) -> int:
+        return function(limits=Limits(ram=ram, vram=vram, machine=machine), **others)
+
+    command = click.option(
         "--python",
         metavar="PATH",
         shell_complete=completion.files,
         help="The run's own interpreter, if it was calibrated ('rlmem calibrate --python PATH').",
-    )(function)
-    function = click.option(
+    )(command)
+    command = click.option(
         "--machine",
         metavar="NAME",
         shell_complete=completion.machine,
         help="A machine from the catalogue ('rlmem machines').",
-    )(function)
-    function = click.option(
+    )(command)
+    command = click.option(
         "--vram", metavar="SIZE", callback=in_typed_unit, help="Memory of the GPU, such as 16GB or 24GiB."
-    )(function)
+    )(command)
     return click.option(
         "--ram",
         metavar="SIZE",
         callback=in_typed_unit,
         help="Memory the run may use, such as 30GB. Default: the limit of this process's cgroup, else the machine's memory.",
-    )(function)
+    )(command)
 
 
 def set_option(function: F) -> F:
@@ -66,52 +98,91 @@ def set_option(function: F) -> F:
     )(function)
 
 
-def output_options(function: F) -> F:
-    """``--json``, ``--format`` and ``-o``."""
-    function = click.option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Output:
+    """How a result is written, and where: ``--json``, ``--format`` and ``-o``."""
+
+    format: str = "text"
+    path: Path | None = None
+
+    def show(self, document: Any, view: Callable[[Any], View]) -> None:
+        """Print a document in the format that was asked for, or write it to the file."""
+        from rlmem.report.render import render_view
+
+        self.write(render_view(document, view, self.format, self.path))
+
+    def write(self, text: str) -> None:
+        """Print a text, or write it to the file."""
+        emit(text, self.path)
+
+
+def output_options(function: Command) -> Command:
+    """``--json``, ``--format`` and ``-o``, which a command gets as ``out``."""
+
+    @wraps(function)
+    def command(*, as_json: bool, format_: str | None, output: Path | None, **others: Any) -> int:
+        return function(out=Output(format=chosen_format(format_, output, as_json=as_json), path=output), **others)
+
+    command = click.option(
         "-o",
         "--output",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write to a file (.md and .json choose the format); whole or not at all.",
-    )(function)
-    function = click.option("--format", "format_", type=click.Choice(FORMATS), help="Output format.")(function)
+    )(command)
+    command = click.option("--format", "format_", type=click.Choice(FORMATS), help="Output format.")(command)
     return click.option("--json", "as_json", is_flag=True, help="Machine-readable output; same as --format json.")(
-        function
+        command
     )
 
 
-def html_options(function: F) -> F:
-    """``--html`` and ``--redact``."""
-    function = click.option(
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HtmlFile:
+    """An HTML report beside the result: ``--html`` and ``--redact``."""
+
+    path: Path | None = None
+    redact: bool = False
+
+    def check(self, target: str = "") -> None:
+        """Fail before the work rather than after; ``target`` is a file that it must not write over."""
+        html = self.path
+        if html is not None and str(html) == "-":
+            raise UsageError("--html -: a report is a file; give it a name such as report.html")
+        if html is not None and html.exists() and html.resolve() == Path(target).resolve():
+            raise UsageError(f"--html {html} would write over the target itself")
+        if self.redact and html is None:
+            raise UsageError("--redact is for the HTML report: give --html FILE too")
+        if html is not None and not html.resolve().parent.is_dir():
+            raise UsageError(f"cannot write {html}: no such folder")
+
+    def write(self, make: Callable[[], Any], names: frozenset[str] = frozenset()) -> None:
+        """Write the report where one is asked for, and say so on standard error; a redacted one has no ``names`` either."""
+        from rlmem.report.html.render import render_html
+        from rlmem.report.redact import own_names, redacted
+
+        if self.path is None:
+            return
+        document = make()
+        shown = redacted(document, own_names() | names) if self.redact else document
+        emit(render_html(shown), self.path)
+
+
+def html_options(function: Command) -> Command:
+    """``--html`` and ``--redact``, which a command gets as ``report``."""
+
+    @wraps(function)
+    def command(*, html: Path | None, redact: bool, **others: Any) -> int:
+        return function(report=HtmlFile(path=html, redact=redact), **others)
+
+    command = click.option(
         "--redact", is_flag=True, help="Leave folders, host and user names out of the HTML report and its data."
-    )(function)
+    )(command)
     return click.option(
         "--html",
         type=click.Path(path_type=Path),
         metavar="FILE",
         help="Write the report as one HTML file too: pictures, formulas, remedies; opens from disk, needs no network.",
-    )(function)
-
-
-def emit_html(document: Any, path: Path, *, redact: bool) -> None:
-    """Write a document's HTML report, and say so on standard error."""
-    from rlmem.report.html.render import render_html
-    from rlmem.report.redact import redacted
-
-    emit(render_html(redacted(document) if redact else document), path)
-
-
-def check_html(html: Path | None, target: str, *, redact: bool) -> None:
-    """Fail before the work rather than after."""
-    if html is not None and str(html) == "-":
-        raise UsageError("--html -: a report is a file; give it a name such as report.html")
-    if html is not None and html.exists() and html.resolve() == Path(target).resolve():
-        raise UsageError(f"--html {html} would write over the target itself")
-    if redact and html is None:
-        raise UsageError("--redact is for the HTML report: give --html FILE too")
-    if html is not None and not html.resolve().parent.is_dir():
-        raise UsageError(f"cannot write {html}: no such folder")
+    )(command)
 
 
 def read_share(text: str, option: str) -> float:

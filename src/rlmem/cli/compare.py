@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import budget_options, chosen_format, emit, output_options, set_option
+from rlmem.cli.common import Limits, Output, budget_options, output_options, set_option
 from rlmem.errors import UsageError
 
 
@@ -29,13 +27,9 @@ def command(
     sets_left: tuple[str, ...],
     sets_right: tuple[str, ...],
     sets: tuple[str, ...],
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """Two runs side by side: what differs, component by component.
 
@@ -57,11 +51,9 @@ def command(
     """
     from rlmem.app.compare import CompareRequest, compare
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
     from rlmem.report.views import view_of
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     sides = [
         parse_target(target, args, sets=(*sets, *own), python=python)
         for target, own in ((left, sets_left), (right, sets_right))
@@ -72,9 +64,7 @@ def command(
         left=sides[0],
         right=sides[1],
         labels=(" ".join((left, *sets_left)), " ".join((right, *sets_right))),
-        ram=ram,
-        vram=vram,
-        machine=machine,
+        budget=limits.budget(),
     )
-    emit(render_view(compare(request, working), view_of, wanted, output), output)
+    out.show(compare(request, working), view_of)
     return 0

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from rlmem.cli.common import check_html, chosen_format, emit, html_options, output_options
+from rlmem.cli.common import HtmlFile, Output, html_options, output_options
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,11 +76,8 @@ def command(
     unsafe_attach: bool,
     timeout_s: float,
     deadline_s: float,
-    html: Path | None,
-    redact: bool,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    report: HtmlFile,
+    out: Output,
 ) -> int:
     """Say what holds the memory of a running process, page by page: by object, by class, and what is left.
 
@@ -100,24 +96,26 @@ def command(
       rlmem explain --ray --html cluster.html
       rlmem explain --ray --address 10.0.0.1:6379 --no-names --json
     """
-    wanted = chosen_format(format_, output, as_json=as_json)
     if on_ray:
         _refuse_with_ray(pid=pid, name=name, trim=trim, unsafe_attach=unsafe_attach, fork_names=fork_names, tree=tree)
-        check_html(html, "", redact=redact)
+        report.check()
         from rlmem.app.explain_cluster import ExplainClusterRequest, explain_cluster
         from rlmem.report.progress import progress
 
         asked = ExplainClusterRequest(address=address, names=names, timeout_s=timeout_s, deadline_s=deadline_s)
-        _emit_cluster(explain_cluster(asked, progress), wanted, output, html, redact=redact)
+        _emit_cluster(explain_cluster(asked, progress), out, report)
         return 0
-    for option, is_given in (("--address", address is not None), ("--html", html is not None), ("--redact", redact)):
+    for option, is_given in (
+        ("--address", address is not None),
+        ("--html", report.path is not None),
+        ("--redact", report.redact),
+    ):
         if is_given:
             raise UsageError(f"{option} is for a cluster: give --ray too")
     if (pid is None) == (name is None):
         raise UsageError("give the number of a process, --name TEXT to find it by its command, or --ray for a cluster")
     from rlmem.app.explain import ExplainRequest, explain, process_named
     from rlmem.report.explain import explain_view
-    from rlmem.report.render import render_view
 
     request = ExplainRequest(
         pid=process_named(name or "") if pid is None else pid,
@@ -129,7 +127,7 @@ def command(
         unsafe_attach=unsafe_attach,
         timeout_s=timeout_s,
     )
-    emit(render_view(explain(request), explain_view, wanted, output), output)
+    out.show(explain(request), explain_view)
     return 0
 
 
@@ -150,16 +148,9 @@ def _refuse_with_ray(
             raise UsageError(f"--ray explains a whole cluster: {what} is for one process; give one or the other")
 
 
-def _emit_cluster(
-    document: ClusterDocument, wanted: str, output: Path | None, html: Path | None, *, redact: bool
-) -> None:
+def _emit_cluster(document: ClusterDocument, out: Output, report: HtmlFile) -> None:
     from rlmem.report.cluster_view import cluster_view
-    from rlmem.report.render import render_view
 
-    emit(render_view(document, cluster_view, wanted, output), output)
-    if html is not None:
-        from rlmem.report.html.render import render_html
-        from rlmem.report.redact import own_names, redacted
-
-        nodes = {word for node in document.nodes for word in (node.address, node.host)}
-        emit(render_html(redacted(document, own_names() | nodes) if redact else document), html)
+    out.show(document, cluster_view)
+    nodes = frozenset(word for node in document.nodes for word in (node.address, node.host))
+    report.write(lambda: document, nodes)

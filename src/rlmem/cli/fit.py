@@ -10,9 +10,9 @@ import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import (
+    Limits,
+    Output,
     budget_options,
-    chosen_format,
-    emit,
     in_typed_unit,
     output_options,
     set_option,
@@ -62,9 +62,7 @@ _EXIT_CODES = {"no": 1, "unknown": 4, "grows": 5}
 def command(
     target: str,
     args: tuple[str, ...],
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
     sets: tuple[str, ...],
     kept: tuple[str, ...],
@@ -75,9 +73,7 @@ def command(
     only_diff: bool,
     timeout: float | None,
     cap: str | None,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """The smallest change that makes a run fit: lossless steps first, then those that cost speed, then learning.
 
@@ -100,16 +96,14 @@ def command(
     """
     from rlmem.app.fit import FitRequest
     from rlmem.app.fit import fit as fit_run
-    from rlmem.budget import cap_bytes, make_budget
+    from rlmem.budget import cap_bytes
     from rlmem.report.fit import fit_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     request = FitRequest(
         target=parse_target(target, args, sets=sets, python=python),
-        budget=make_budget(ram=ram, vram=vram, machine=machine),
+        budget=limits.budget(),
         keep=kept,
         lossless=lossless,
         max_slowdown=max_slowdown,
@@ -122,9 +116,9 @@ def command(
     if apply_ and document.applied is None and document.write.kind == "diff":
         print("rlmem: nothing was written: the run does not fit with these steps", file=sys.stderr)
     if only_diff:
-        _emit_diff(document, output)
+        _emit_diff(document, out)
     else:
-        emit(render_view(document, fit_view, wanted, output), output)
+        out.show(document, fit_view)
     failed = document.verified is not None and not document.verified.took_effect
     return 1 if failed else _EXIT_CODES.get(document.status, 0)
 
@@ -133,10 +127,10 @@ def _say_written(path: Path, backup: Path) -> None:
     print(f"wrote {path}; the old one is {backup}", file=sys.stderr)
 
 
-def _emit_diff(document: FitDocument, output: Path | None) -> None:
+def _emit_diff(document: FitDocument, out: Output) -> None:
     """The diff alone; what it lacks is said on standard error."""
     if document.write.kind == "diff" and document.write.text:
-        emit(document.write.text, output)
+        out.write(document.write.text)
     for text in document.write.by_hand:
         print(f"rlmem: by hand: {text}", file=sys.stderr)
     if not document.steps:

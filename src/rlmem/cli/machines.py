@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, output_options
+from rlmem.cli.common import Output, output_options
 from rlmem.errors import UsageError
 
 
@@ -15,7 +13,7 @@ from rlmem.errors import UsageError
 @click.argument("name", required=False, shell_complete=completion.machine)
 @click.option("--here", "here_", is_flag=True, help="Every memory limit on this process, and its GPUs.")
 @output_options
-def command(name: str | None, here_: bool, as_json: bool, format_: str | None, output: Path | None) -> int:
+def command(name: str | None, here_: bool, out: Output) -> int:
     """List named machines, show one, or say what this process may use.
 
     \b
@@ -26,13 +24,11 @@ def command(name: str | None, here_: bool, as_json: bool, format_: str | None, o
     """
     from rlmem.app.machines import limits_here, list_machines
     from rlmem.report.machines import limits_view, machines_view
-    from rlmem.report.render import render_view
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     if here_ and name:
         raise UsageError(f"{name} and --here contradict each other; use one")
     if here_:
-        emit(render_view(limits_here(), limits_view, wanted, output), output)
+        out.show(limits_here(), limits_view)
     else:
-        emit(render_view(list_machines(name), machines_view, wanted, output), output)
+        out.show(list_machines(name), machines_view)
     return 0

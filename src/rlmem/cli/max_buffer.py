@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, in_typed_unit, output_options, read_share, set_option
+from rlmem.cli.common import Output, in_typed_unit, output_options, read_share, set_option
 from rlmem.errors import UsageError
 
 
@@ -37,9 +35,7 @@ def command(
     margin: str,
     python: str | None,
     sets: tuple[str, ...],
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """The largest replay buffer that fits an environment and an algorithm of Stable-Baselines3.
 
@@ -58,9 +54,7 @@ def command(
     """
     from rlmem.app.max_buffer import MaxBufferRequest, max_buffer
     from rlmem.report.max_buffer import max_buffer_view
-    from rlmem.report.render import render_view
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     if env.endswith(".py"):
         raise UsageError(
             f"{env} is a script, not an environment: 'rlmem capacity {env} --vary buffer_size' reads its own"
@@ -76,5 +70,5 @@ def command(
         python=python,
         sets=sets,
     )
-    emit(render_view(max_buffer(request), max_buffer_view, wanted, output), output)
+    out.show(max_buffer(request), max_buffer_view)
     return 0

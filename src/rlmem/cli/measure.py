@@ -6,13 +6,12 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, in_typed_unit, output_options, set_option
+from rlmem.cli.common import Output, in_typed_unit, output_options, set_option
 from rlmem.cli.on_ray import on_options, say
 from rlmem.cli.saved import TableFiles, deliver, export_options
 
@@ -69,9 +68,7 @@ def command(
     cluster: ClusterOptions | None,
     sets: tuple[str, ...],
     tables: TableFiles,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """Measure what a run really needs: one fresh process a point, with a real update in it.
 
@@ -99,8 +96,7 @@ def command(
     from rlmem.runner.sweep import parse_axes
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
-    tables.with_output(output).check()
+    tables.with_output(out.path).check()
     request = MeasureRequest(
         target=parse_target(target, args, sets=sets, python=python),
         axes=parse_axes(varied),
@@ -119,7 +115,7 @@ def command(
         what = kept if interrupted.kept else "no point was finished"
         print(f"rlmem: interrupted; {what}. To go on, give the same command again: {words}", file=sys.stderr)
         return 130
-    deliver(document, wanted, output, tables)
+    deliver(document, out, tables)
     return 0 if document.is_ok else 1
 
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import (
+    HtmlFile,
+    Limits,
+    Output,
     budget_options,
-    check_html,
-    chosen_format,
-    emit,
-    emit_html,
     html_options,
     in_typed_unit,
     output_options,
@@ -25,9 +23,8 @@ from rlmem.cli.nodes import nodes_options
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.app.plan import PlanRequest
     from rlmem.core.target import Target
-    from rlmem.documents.plan import PlanDocument
+    from rlmem.documents.plan import EntryPart, PlanDocument
     from rlmem.report.first_screen import Asked
 
 
@@ -59,9 +56,7 @@ if TYPE_CHECKING:
 def command(
     target: str,
     args: tuple[str, ...],
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
     nodes: str | None,
     margin: str,
@@ -72,11 +67,8 @@ def command(
     save: bool,
     why: str | None,
     stacks: bool,
-    html: Path | None,
-    redact: bool,
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    report: HtmlFile,
+    out: Output,
 ) -> int:
     """Say what a run will need, by component, device, process and phase, and whether it fits.
 
@@ -106,66 +98,53 @@ def command(
     when it grows for as long as it runs, so that no peak can be said.
     """
     from rlmem.app.plan import PlanRequest, plan_run
+    from rlmem.app.stacks import stacks as stacks_of
     from rlmem.app.workers import named_nodes
-    from rlmem.budget import make_budget
     from rlmem.report.first_screen import first_screen
-    from rlmem.report.plan import plan_view
+    from rlmem.report.plan import plan_view, why_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
+    from rlmem.report.stacks import stacks_view
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
-    check_html(html, target, redact=redact)
-    groups = named_nodes(nodes, (ram, vram, machine))
+    report.check(target)
+    groups = named_nodes(nodes, limits.words)
     request = PlanRequest(
         target=parse_target(target, args, sets=sets, python=python),
-        budget=None if groups else make_budget(ram=ram, vram=vram, machine=machine),
+        budget=None if groups else limits.budget(),
         nodes=groups,
         margin=read_share(margin, "--margin") if groups else 0.0,
         timeout_s=timeout,
         cap=cap,
     )
     if stacks:
-        if html:
+        if report.path:
             raise UsageError("--stacks and --html contradict each other; use one")
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
-        emit(_stacks(request, wanted, output), output)
+        out.show(stacks_of(request), stacks_view)
         return 0
     planned = plan_run(request, working)
     document, code = planned.document, planned.exit_code
     if save:
         _keep(document)
-    if html:
-        emit_html(planned.report(["rlmem", *sys.argv[1:]]), html, redact=redact)
+    report.write(lambda: planned.report(["rlmem", *sys.argv[1:]]))
     if why:
-        emit(_why(document, why, wanted, output), output)
+        out.show(_entries(document, why), lambda entries: why_view(why, entries))
         return code
-    asked = _asked_for(request.target, ram, vram, machine)
-    brief = wanted == "text" and not (full or groups)
-    emit(
-        render_view(document, lambda plan: first_screen(plan, asked) if brief else plan_view(plan), wanted, output),
-        output,
-    )
+    asked = _asked_for(request.target, limits)
+    brief = out.format == "text" and not (full or groups)
+    out.show(document, lambda plan: first_screen(plan, asked) if brief else plan_view(plan))
     return code
 
 
-def _asked_for(target: Target, ram: str | None, vram: str | None, machine: str | None) -> Asked:
+def _asked_for(target: Target, limits: Limits) -> Asked:
     """The run as other commands are asked for it."""
     from rlmem.report.first_screen import Asked
 
-    given = (("--ram", ram), ("--vram", vram), ("--machine", machine), ("--python", target.python))
+    given = (("--ram", limits.ram), ("--vram", limits.vram), ("--machine", limits.machine), ("--python", target.python))
     options = [word for option, value in given if value for word in (option, value)]
     options += [word for value in target.sets for word in ("--set", value)]
-    return Asked(target=target, options=tuple(options), ram=ram)
-
-
-def _stacks(request: PlanRequest, wanted: str, output: Path | None) -> str:
-    from rlmem.app.stacks import stacks
-    from rlmem.report.render import render_view
-    from rlmem.report.stacks import stacks_view
-
-    return render_view(stacks(request), stacks_view, wanted, output)
+    return Asked(target=target, options=tuple(options), ram=limits.ram)
 
 
 def _keep(document: PlanDocument) -> None:
@@ -174,14 +153,13 @@ def _keep(document: PlanDocument) -> None:
     print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)
 
 
-def _why(document: PlanDocument, component: str, wanted: str, output: Path | None) -> str:
+def _entries(document: PlanDocument, component: str) -> list[EntryPart]:
+    """Return the entries of a component, to say why they are as large as they are."""
     from rlmem.core.ledger import matches
-    from rlmem.report.plan import why_view
-    from rlmem.report.render import render_view
 
     entries = [entry for entry in document.entries if matches(entry.component, component)]
     if not entries:
         known = sorted({entry.component for entry in document.entries})
         groups = ", ".join(sorted({name.split(".")[0] for name in known}))
         raise UsageError(f"--why {component!r}: no such component{did_you_mean(component, known)}; groups: {groups}")
-    return render_view(entries, lambda shown: why_view(component, shown), wanted, output)
+    return entries

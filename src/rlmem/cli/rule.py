@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, output_options, write_whole
+from rlmem.cli.common import Output, output_options, write_whole
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.argument("code", required=False, shell_complete=completion.rule)
 @click.option("--pages", is_flag=True, help="Write all manual pages: an index (-o FILE), and a folder beside it.")
 @output_options
-def command(code: str | None, pages: bool, as_json: bool, format_: str | None, output: Path | None) -> int:
+def command(code: str | None, pages: bool, out: Output) -> int:
     """The manual page of a rule, or the list of rules.
 
     \b
@@ -31,19 +31,17 @@ def command(code: str | None, pages: bool, as_json: bool, format_: str | None, o
       rlmem rule --pages -o docs/rules.md
     """
     from rlmem.app.rules import list_rules
-    from rlmem.report.render import render_view
     from rlmem.report.rule_pages import page_markdown
     from rlmem.report.rules import rule_view, rules_view
 
     rules = list_rules(code)
     if pages:
-        _write_pages(rules, output)
+        _write_pages(rules, out.path)
         return 0
-    wanted = chosen_format(format_, output, as_json=as_json)
-    if code is not None and wanted == "markdown":
-        emit(page_markdown(rules[0]), output)
+    if code is not None and out.format == "markdown":
+        out.write(page_markdown(rules[0]))
     else:
-        emit(render_view(rules, rules_view if code is None else rule_view, wanted, output), output)
+        out.show(rules, rules_view if code is None else rule_view)
     return 0
 
 

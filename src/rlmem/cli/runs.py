@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, emit, output_options
+from rlmem.cli.common import Output, output_options
 
 
 @click.command("runs")
@@ -29,9 +28,7 @@ def command(
     kind: str | None,
     limit: int,
     deleted: tuple[str, ...],
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """List stored results, newest first, or delete some.
 
@@ -44,16 +41,14 @@ def command(
       rlmem runs --delete 3f9a
     """
     from rlmem.app.runs import delete_runs, list_runs
-    from rlmem.report.render import render_view
     from rlmem.report.runs import runs_view
     from rlmem.runner.store import open_store
 
-    wanted = chosen_format(format_, output, as_json=as_json)
     if deleted:
         for name in delete_runs(deleted):
             print(f"deleted {name}", file=sys.stderr)
         return 0
     with open_store() as store:
         document = list_runs(store, kind=kind, limit=limit)
-    emit(render_view(document, runs_view, wanted, output), output)
+    out.show(document, runs_view)
     return 0

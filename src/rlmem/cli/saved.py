@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from rlmem.cli.common import emit, write_whole
+from rlmem.cli.common import Output, emit, write_whole
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
@@ -77,17 +77,16 @@ def export_options(function: Callable[..., int]) -> Callable[..., int]:
     )(command)
 
 
-def deliver(document: Document, wanted: str, output: Path | None, tables: TableFiles) -> None:
+def deliver(document: Document, out: Output, tables: TableFiles) -> None:
     """Write the tables asked for, and the report; a table named with ``-o`` is all there is."""
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.render import render_view
     from rlmem.report.views import view_of
 
-    is_table = wanted == "text" and TableFiles().with_output(output).is_wanted
+    is_table = out.format == "text" and TableFiles().with_output(out.path).is_wanted
     if isinstance(document, SweepDocument):
-        (tables.with_output(output) if is_table else tables).write(document)
+        (tables.with_output(out.path) if is_table else tables).write(document)
     if not is_table:
-        emit(render_view(document, view_of, wanted, output), output)
+        out.show(document, view_of)
 
 
 def read_file(path: Path) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import chosen_format, output_options
+from rlmem.cli.common import Output, output_options
 from rlmem.cli.saved import TableFiles, deliver, export_options, read_file
 from rlmem.errors import UsageError
 from rlmem.units import answering_in
@@ -19,7 +19,7 @@ from rlmem.units import answering_in
 @click.argument("run_or_file", shell_complete=completion.run_or_file)
 @export_options
 @output_options
-def command(run_or_file: str, tables: TableFiles, as_json: bool, format_: str | None, output: Path | None) -> int:
+def command(run_or_file: str, tables: TableFiles, out: Output) -> int:
     """Show a stored run ('rlmem runs' lists them), or a document saved with --json, whatever version wrote it.
 
     A run is named by its id or the start of it.
@@ -45,10 +45,10 @@ def command(run_or_file: str, tables: TableFiles, as_json: bool, format_: str | 
             document, where = stored_document(store, run), f"run {run.id}"
     else:
         document, where = read_document(read_file(Path(run_or_file)), run_or_file), run_or_file
-    if tables.with_output(output).is_wanted and not isinstance(document, SweepDocument):
+    if tables.with_output(out.path).is_wanted and not isinstance(document, SweepDocument):
         raise UsageError(f"{where}: only measurements have points to write with --csv or --parquet")
     with answering_in(_typed_size(to_plain(document))):
-        deliver(document, chosen_format(format_, output, as_json=as_json), output, tables)
+        deliver(document, out, tables)
     return 0
 
 

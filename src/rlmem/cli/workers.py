@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from rlmem.cli import completion
 from rlmem.cli.common import (
+    Limits,
+    Output,
     budget_options,
-    chosen_format,
-    emit,
     output_options,
     read_share,
     set_option,
@@ -44,14 +42,10 @@ def command(
     live: bool,
     address: str | None,
     shard: str | None,
-    ram: str | None,
-    vram: str | None,
-    machine: str | None,
+    limits: Limits,
     python: str | None,
     sets: tuple[str, ...],
-    as_json: bool,
-    format_: str | None,
-    output: Path | None,
+    out: Output,
 ) -> int:
     """How many workers fit: trials of a run at once, where they go, and what stops one more.
 
@@ -79,11 +73,11 @@ def command(
     from rlmem.app.workers import NodesRequest, WorkersRequest, find_nodes, fit_workers
     from rlmem.report.placement import placement_view
     from rlmem.report.progress import working
-    from rlmem.report.render import render_view
     from rlmem.sources.target import parse_target
 
-    wanted = chosen_format(format_, output, as_json=as_json)
-    meant = NodesRequest(nodes=nodes, live=live, address=address, ram=ram, vram=vram, machine=machine)
+    meant = NodesRequest(
+        nodes=nodes, live=live, address=address, ram=limits.ram, vram=limits.vram, machine=limits.machine
+    )
     groups = find_nodes(meant, working)
     request = WorkersRequest(
         groups=groups,
@@ -93,5 +87,5 @@ def command(
         shard=shard,
     )
     document = fit_workers(request, working)
-    emit(render_view(document, placement_view, wanted, output), output)
+    out.show(document, placement_view)
     return 0 if document.trials else 1

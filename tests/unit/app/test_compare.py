@@ -127,7 +127,10 @@ def test_a_recorded_run_without_a_peak_is_refused() -> None:
 
 def request(left: str, right: str, sets: tuple[str, ...] = ()) -> CompareRequest:
     return CompareRequest(
-        left=parse_target(left, sets=sets), right=parse_target(right), labels=(left, right), ram="30GB"
+        left=parse_target(left, sets=sets),
+        right=parse_target(right),
+        labels=(left, right),
+        budget=make_budget(ram="30GB"),
     )
 
 
