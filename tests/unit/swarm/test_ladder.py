@@ -187,7 +187,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> Callable[[Line], None]:
             tell(found.row.name)
             yield found
 
-        monkeypatch.setattr(ladder, "measure", measure)
+        monkeypatch.setattr("rlmem.app.ladder.measure", measure)
 
     return use
 
