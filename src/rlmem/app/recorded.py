@@ -50,13 +50,19 @@ def recorded_document(recording: Recording, moments: Sequence[Moment], run: Run 
     )
 
 
+def _stored_time(at_s: float) -> float:
+    """Return a time as the store keeps it, so that a run says the same at its end and when it is shown again."""
+    return round(at_s, 3)
+
+
 def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
     """Return the largest moment, and the owners as they were asked nearest to it."""
     largest = max(moments, key=lambda moment: moment.tree_bytes, default=None)
     peak = PeakMomentPart()
     if largest is not None:
         step = largest.progress.step if largest.progress else None
-        peak = PeakMomentPart(nbytes=largest.tree_bytes, at_s=largest.at_s, phase=largest.phase, step=step)
+        at_s = _stored_time(largest.at_s)
+        peak = PeakMomentPart(nbytes=largest.tree_bytes, at_s=at_s, phase=largest.phase, step=step)
     if recording.ended and recording.ended.peak.nbytes >= peak.nbytes:
         peak = recording.ended.peak
     holders = read_holders(moments)
@@ -67,7 +73,7 @@ def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
         members=peak.members or recording.members,
         limit_bytes=largest.limit_bytes if largest else None,
         limit_name=largest.limit_name if largest else "",
-        owners_at_s=near,
+        owners_at_s=None if near is None else _stored_time(near),
         owners=tuple(holding_part(holding) for holding in holders[near]) if near is not None else (),
     )
 
@@ -106,7 +112,8 @@ def _phases(moments: Sequence[Moment]) -> tuple[PhasePart, ...]:
     if set(best) <= {""}:
         return ()
     return tuple(
-        PhasePart(phase=phase, peak_bytes=moment.tree_bytes, at_s=moment.at_s) for phase, moment in best.items()
+        PhasePart(phase=phase, peak_bytes=moment.tree_bytes, at_s=_stored_time(moment.at_s))
+        for phase, moment in best.items()
     )
 
 
