@@ -113,7 +113,7 @@ def test_the_json_that_is_saved_is_the_document_inside(opened: Callable, reports
     saved = json.loads(found.value.path().read_text())
     (inside,) = DATA.findall(reports[kind].read_text())
     assert saved == json.loads(inside)
-    assert saved["schema"] == {"plan": "rlmem.report/1", "recorded": "rlmem.recorded/1"}[kind]
+    assert saved["schema"] == {"plan": "rlmem.report/2", "recorded": "rlmem.recorded/2"}[kind]
 
 
 @both

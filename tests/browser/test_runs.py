@@ -63,12 +63,11 @@ def test_two_runs_of_one_kind_stand_side_by_side(
     expect(page.locator("#peaks .name").first).to_contain_text(stored[right])
 
 
-def test_runs_of_two_kinds_cannot_be_compared_and_that_is_said(visits: Visits, stored: Stored) -> None:
-    visits.refuses("/runs/compare")
+def test_a_plan_is_compared_with_what_was_recorded_line_by_line(visits: Visits, stored: Stored) -> None:
     page = visits.open("/runs")
     choose(page, stored["plan"], stored["small"])
-    expect(page.get_by_role("alert")).to_contain_text("compare")
-    expect(page.get_by_role("link", name="To the planner")).to_be_visible()
+    expect(page.locator("#main")).to_contain_text("left predicted")
+    expect(page.locator("#main")).to_contain_text("right measured")
 
 
 def test_a_recorded_run_has_a_page_and_a_report_to_keep(
