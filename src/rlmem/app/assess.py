@@ -11,9 +11,9 @@ from rlmem.app.subjects import changeable, open_subject, with_findings
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
+from rlmem.core.working import Working, silently
 from rlmem.documents.plan import plan_document
 from rlmem.documents.report import AssessmentDocument, ReportDocument, UnitPart
-from rlmem.trace.dryrun import Working, silently
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,6 +13,7 @@ from rlmem.app.subjects import open_description
 from rlmem.budget import cap_bytes, make_budget
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
+from rlmem.core.working import Working, silently
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
 from rlmem.process.sampler import Sample
 from rlmem.programs.bench import (
@@ -27,7 +28,6 @@ from rlmem.programs.bench_runs import BenchRunning, Execute, bench_key
 from rlmem.programs.launch import training_python
 from rlmem.runner.store import open_store
 from rlmem.sources.profiles import Profile
-from rlmem.trace.dryrun import Working, silently
 
 #: Trains on noise of the described shapes.
 RANDOM = "random"

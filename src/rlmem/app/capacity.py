@@ -12,6 +12,7 @@ from rlmem.core.ledger import DEVICES
 from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
+from rlmem.core.working import Working, silently
 from rlmem.documents.capacity import (
     FURTHEST,
     CapacityCurvePart,
@@ -25,7 +26,6 @@ from rlmem.documents.capacity import (
 )
 from rlmem.errors import RlmemError
 from rlmem.rules.knobs import main_knob, rounded_down
-from rlmem.trace.dryrun import Working, silently
 from rlmem.units import ABSURD_COUNT
 
 #: Values of the main knob that are planned, relative to the run's own.

@@ -12,6 +12,7 @@ from rlmem.core.fields import flatten
 from rlmem.core.plan import Budget
 from rlmem.core.points import Point, axes_text
 from rlmem.core.target import Target
+from rlmem.core.working import Working
 from rlmem.documents.comparison import Side, SidePart, compare_sides
 from rlmem.documents.contract import Document
 from rlmem.documents.explanation import ExplanationDocument
@@ -24,7 +25,6 @@ from rlmem.documents.sweep_comparison import compare_sweeps
 from rlmem.errors import RlmemError, UsageError
 from rlmem.process.processes import living
 from rlmem.runner.store import open_store
-from rlmem.trace.dryrun import Working
 from rlmem.units import format_size
 
 #: What names a running process where its number alone could be the id of a stored run.

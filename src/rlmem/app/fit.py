@@ -13,6 +13,7 @@ from rlmem.core.fields import find_field
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.points import Point, PointLimits
 from rlmem.core.target import Target
+from rlmem.core.working import Working, silently
 from rlmem.documents.fit import (
     AppliedPart,
     CatalogueMachinePart,
@@ -35,7 +36,6 @@ from rlmem.remedies.search import Search
 from rlmem.sources import read_description
 from rlmem.trace.applying import write_edited
 from rlmem.trace.drafts import Draft
-from rlmem.trace.dryrun import Working, silently
 from rlmem.trace.fitted import Fitted, Job
 from rlmem.trace.fitting import fit_target
 from rlmem.trace.verifying import Verified, verify_described, verify_run

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from rlmem.app.place import has_gpu, placement_document, plan_on_nodes
-from rlmem.app.report import report_document
 from rlmem.app.subjects import open_subject, with_findings
-from rlmem.cluster.nodes import NodeGroup
 from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
+from rlmem.core.working import Working, silently
 from rlmem.documents.plan import PlanDocument, plan_document
-from rlmem.documents.report import ReportDocument
-from rlmem.trace.dryrun import Working, silently
+
+if TYPE_CHECKING:
+    from rlmem.cluster.nodes import NodeGroup
+    from rlmem.documents.report import ReportDocument
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +54,8 @@ class PlannedRun:
 
     def report(self, command: Sequence[str]) -> ReportDocument:
         """Return everything an HTML report shows of the run; ``command`` is what made it."""
+        from rlmem.app.report import report_document
+
         return report_document(self.subject, target=self.target, command=command, plan=self.document)
 
 
@@ -78,13 +81,15 @@ def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
     groups = request.nodes
     anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
     budget = anywhere if groups or request.budget is None else request.budget
-    gpu = has_gpu(groups) if groups else bool(budget.vram_bytes)
+    gpu = any(group.vram_bytes is not None for group in groups) or bool(budget.vram_bytes)
     subject = open_subject(
         request.target, budget, working=working, timeout_s=request.timeout_s, cap=request.cap, gpu=gpu
     )
     if not groups:
         subject = with_findings(subject)
         return PlannedRun(target=request.target, subject=subject, document=plan_document(subject.plan))
+    from rlmem.app.place import placement_document, plan_on_nodes
+
     subject, placement = plan_on_nodes(subject, groups, margin=request.margin)
     document = replace(plan_document(subject.plan), placement=placement_document(placement))
     return PlannedRun(target=request.target, subject=subject, document=document)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.runs import stored_sweep
 from rlmem.app.steps import remedy_part
-from rlmem.app.subjects import write
+from rlmem.app.written import write
 from rlmem.core.fields import fields_diff, flatten
 from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+# What runs a target is imported where something is run: a description is planned in half the time without it.
 import shutil
 from dataclasses import replace
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rlmem import rules
 from rlmem.budget import cap_bytes
@@ -12,24 +13,16 @@ from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.errors import AnalysisError, RlmemError, SpecError, UsageError
-from rlmem.lint.reading import Unreadable, read_file
+from rlmem.core.working import Working
+from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
 from rlmem.process.interpreters import check_python
-from rlmem.remedies.base import State
-from rlmem.remedies.program import Written, run_file, snippet, zoo
-from rlmem.remedies.script import edit_script
-from rlmem.scripts import ScriptError, parse_script
 from rlmem.sources import read_description
-from rlmem.trace.changes import prepare_run
-from rlmem.trace.drafts import Draft, as_diff
-from rlmem.trace.dryrun import Working
-from rlmem.trace.fitted import Job
-from rlmem.trace.linted import with_cause, with_lint
-from rlmem.trace.plan import plan_dry_run
-from rlmem.trace.rllib import describe_config
+
+if TYPE_CHECKING:
+    from rlmem.trace.fitted import Job
 
 
 def open_subject(
@@ -57,6 +50,8 @@ def open_subject(
     """
     if target.is_executable:
         job = prepare_job(target, budget, working=working, timeout_s=timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu)
+        from rlmem.trace.plan import plan_dry_run
+
         return plan_dry_run(job.run(job.target, f"dry run of {job.target.name}"), budget, job.form)
     refuse_options(target, (target.args, "script arguments"), (timeout_s, "--timeout"), (cap, "--cap"))
     spec = find_run(target, working)
@@ -67,8 +62,11 @@ def prepare_job(
     target: Target, budget: Budget, *, working: Working, timeout_s: float | None, cap_bytes: int | None, gpu: bool
 ) -> Job:
     """Return how a script, a factory or an RL Zoo entry is run; arguments are those of :func:`open_subject`."""
+    from rlmem.trace import fitted
+    from rlmem.trace.changes import prepare_run
+
     runnable, changes, device = prepare_run(target)
-    return Job(
+    return fitted.Job(
         budget=budget,
         form=ClosedForm(read_calibration(runnable.python)),
         target=runnable,
@@ -92,6 +90,8 @@ def find_run(target: Target, working: Working) -> RunSpec:
     """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
     if target.kind != "rllib":
         return read_description(target)
+    from rlmem.trace.rllib import describe_config
+
     with working(f"reading {target.text}"):
         return describe_config(target)[0]
 
@@ -129,6 +129,8 @@ def with_findings(subject: Subject) -> Subject:
     target = subject.target
     if target is None:
         return rules.with_findings(subject)
+    from rlmem.trace.linted import with_cause, with_lint
+
     try:
         found = rules.find(subject) if subject.is_changeable else ()
     except SpecError:
@@ -136,25 +138,3 @@ def with_findings(subject: Subject) -> Subject:
     plan = with_lint(replace(subject.plan, findings=found), target, described=subject.is_changeable)
     leak = next((peak.leak for peak in plan.peaks if peak.leak is not None), None)
     return replace(subject, plan=plan if leak is None else with_cause(plan, leak, target))
-
-
-def write(subject: Subject, state: State) -> Written:
-    """Return the steps of a state as text: fields of a run file, a diff of a script, hyperparameters."""
-    target = subject.target
-    if target is None:
-        return run_file(state)
-    if target.kind == "zoo":
-        return zoo(target.text, target.args, subject.spec, state)
-    if target.kind == "script":
-        return _edited(Path(target.text), subject.spec, state)
-    return snippet(subject.spec, state)
-
-
-def _edited(path: Path, start: RunSpec, state: State) -> Written:
-    """A diff of the script; a script that cannot be read or edited gets the arguments to write."""
-    try:
-        text = read_file(path)
-        edited = edit_script(parse_script(text.text, str(path)), start, state)
-        return as_diff(Draft().and_edits(path, text, edited.edits), path.resolve().parent, edited.by_hand)
-    except (Unreadable, ScriptError, RlmemError):
-        return snippet(start, state)

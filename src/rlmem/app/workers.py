@@ -10,9 +10,9 @@ from rlmem.budget import make_budget
 from rlmem.cluster.nodes import NodeGroup, one_node, parse_nodes
 from rlmem.core.plan import Budget
 from rlmem.core.target import Target
+from rlmem.core.working import Working
 from rlmem.documents.placement import PlacementDocument
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.trace.dryrun import Working
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -157,11 +157,11 @@ class HtmlFile:
 
     def write(self, make: Callable[[], Any], names: frozenset[str] = frozenset()) -> None:
         """Write the report where one is asked for, and say so on standard error; a redacted one has no ``names`` either."""
+        if self.path is None:
+            return
         from rlmem.report.html.render import render_html
         from rlmem.report.redact import own_names, redacted
 
-        if self.path is None:
-            return
         document = make()
         shown = redacted(document, own_names() | names) if self.redact else document
         emit(render_html(shown), self.path)

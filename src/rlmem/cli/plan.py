@@ -98,12 +98,10 @@ def command(
     when it grows for as long as it runs, so that no peak can be said.
     """
     from rlmem.app.plan import PlanRequest, plan_run
-    from rlmem.app.stacks import stacks as stacks_of
     from rlmem.app.workers import named_nodes
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import plan_view, why_view
     from rlmem.report.progress import working
-    from rlmem.report.stacks import stacks_view
     from rlmem.sources.target import parse_target
 
     report.check(target)
@@ -121,6 +119,9 @@ def command(
             raise UsageError("--stacks and --html contradict each other; use one")
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
+        from rlmem.app.stacks import stacks as stacks_of
+        from rlmem.report.stacks import stacks_view
+
         out.show(stacks_of(request), stacks_view)
         return 0
     planned = plan_run(request, working)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from rlmem.core.ledger import PHASES, Peak, matches
 from rlmem.core.plan import DOES_NOT_FIT, sentence, short_run, unknown_sentence, verdict_of
 from rlmem.documents.parts import FindingPart, PeakPart
 from rlmem.documents.plan import EntryPart, PlanDocument, TargetPart
-from rlmem.documents.report import ReportDocument
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_range, format_size
+
+if TYPE_CHECKING:
+    from rlmem.documents.report import ReportDocument
 
 #: Components smaller than this share of the peak are added up in one row.
 SMALL_SHARE = 0.002

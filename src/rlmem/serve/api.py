@@ -15,7 +15,7 @@ from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.fit import fit_document
 from rlmem.app.report import report_document
-from rlmem.app.subjects import write
+from rlmem.app.written import write
 from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
 from rlmem.errors import UsageError

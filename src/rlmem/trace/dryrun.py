@@ -7,7 +7,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,9 +23,6 @@ from rlmem.trace.sizing import size_sample
 from rlmem.trace.target import RunnableTarget
 from rlmem.trace.undo import undo
 from rlmem.units import MIB
-
-#: Says what is going on, while it is; what it gives is called at every look of a dry run, and its ``phase`` at every phase.
-Working = Callable[[str], AbstractContextManager[Any]]
 
 #: What a dry run may take of its own accord, workers and all; real environments may need more, up to the cap.
 OWN_BYTES = 1400 * MIB
@@ -44,11 +41,6 @@ _QUIET = {
     # Threads that wait must not take the cores from those that work: a dry run often shares the machine.
     "OMP_WAIT_POLICY": "PASSIVE",
 }
-
-
-def silently(what: str) -> AbstractContextManager[None]:
-    """Say nothing of what is going on."""
-    return nullcontext()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

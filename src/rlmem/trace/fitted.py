@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmem.core.plan import Budget
+from rlmem.core.working import Working, silently
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
 from rlmem.runner.child import run_child
 from rlmem.trace.drafts import Draft, as_diff
-from rlmem.trace.dryrun import DryRun, Working, dry_run, silently
+from rlmem.trace.dryrun import DryRun, dry_run
 from rlmem.trace.target import RunnableTarget
 
 #: Where a script that cannot start as it is begins: with this part of its count.

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from rlmem.core.points import Point, PointLimits
 from rlmem.core.target import Target
+from rlmem.core.working import Working
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
 from rlmem.trace.drafts import tried
-from rlmem.trace.dryrun import Working
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone
 from rlmem.trace.target import RunnableTarget
