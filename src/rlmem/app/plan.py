@@ -81,7 +81,11 @@ def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
     groups = request.nodes
     anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
     budget = anywhere if groups or request.budget is None else request.budget
-    gpu = any(group.vram_bytes is not None for group in groups) or bool(budget.vram_bytes)
+    gpu = bool(budget.vram_bytes)
+    if groups:
+        from rlmem.app.place import has_gpu
+
+        gpu = has_gpu(groups)
     subject = open_subject(
         request.target, budget, working=working, timeout_s=request.timeout_s, cap=request.cap, gpu=gpu
     )
