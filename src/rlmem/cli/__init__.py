@@ -25,7 +25,7 @@ COMMANDS = {
     "explain": "Say what holds the memory of a running process, page by page.",
     "watch": "Watch running processes: owners, growth, forecast, limits.",
     "serve": "The planner, live processes and stored runs in a browser.",
-    "compare": "Two plans or stored runs side by side, line by line.",
+    "compare": "Two plans, stored runs or processes side by side, line by line.",
     "assess": "Write the memory assessment of a run as a document.",
     "run": "Run a command, recorded and guarded; say who held the memory, and why it died.",
     "runs": "List stored results, or delete one.",
