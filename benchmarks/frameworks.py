@@ -28,7 +28,7 @@ from framework_bench import results, tables  # noqa: E402  # the path is set jus
 from framework_bench.cases import CASES, Case  # noqa: E402  # likewise
 from framework_bench.census import MAIN, OTHER, WORKER, Census  # noqa: E402  # likewise
 
-from rlmem.cluster.roles import RAY  # noqa: E402  # likewise
+from rlmem.core.roles import RAY  # noqa: E402  # likewise
 from rlmem.runner.child import run_child  # noqa: E402  # likewise
 from rlmem.units import format_size  # noqa: E402  # likewise
 

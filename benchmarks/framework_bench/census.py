@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from rlmem.agent import proc
-from rlmem.cluster.roles import IDLE, RAY, role_of_title
+from rlmem.core.roles import IDLE, RAY, role_of_title
 from rlmem.process.sampler import Sample
 from rlmem.process.tree import JOB_VARIABLE, Tree
 

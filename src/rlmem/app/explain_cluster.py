@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from rlmem.cluster.holdings import ClusterHoldings, NodeHoldings, ProcessHoldings, place, sum_known
-from rlmem.cluster.roles import STORE
 from rlmem.core.holdings import Holding
+from rlmem.core.roles import STORE
 from rlmem.documents.cluster import (
     ClusterDocument,
     ClusterProcessPart,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rlmem.core.findings import Place
+from rlmem.core.printable import printable
 from rlmem.documents.lint import (
     EditPart,
     FixedPart,
@@ -22,7 +23,6 @@ from rlmem.errors import RlmemError
 from rlmem.lint.baseline import baseline_text
 from rlmem.lint.files import Problem
 from rlmem.lint.linter import FileReport, Found
-from rlmem.lint.names import printable
 from rlmem.lint.session import Session
 from rlmem.lint.settings import Asked
 

@@ -133,7 +133,7 @@ def _named(paths: tuple[str, ...], stdin_filename: str | None) -> tuple[Path, ..
 
 def _say(text: object) -> None:
     """A line on standard error; names of files in it cannot move the cursor."""
-    from rlmem.lint.names import printable
+    from rlmem.core.printable import printable
 
     print(f"rlmem: {printable(str(text))}", file=sys.stderr)
 

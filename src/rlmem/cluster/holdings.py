@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rlmem.cluster.roles import IDLE, ORDER, RAY, STORE, TASK
 from rlmem.core.holdings import GpuShare, Holding, Portion
+from rlmem.core.roles import IDLE, ORDER, RAY, STORE, TASK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,10 +8,10 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
+from rlmem.core.printable import exact_json
 from rlmem.documents.contract import from_plain, to_plain
 from rlmem.documents.lint import BaselineDocument, KnownPart
 from rlmem.errors import UsageError
-from rlmem.lint.names import exact_json
 
 #: Path as seen from the settings' root, code, fingerprint: what makes a finding the same one as before.
 Key: TypeAlias = tuple[str, str, str]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rlmem.core.printable import printable
 from rlmem.documents.lint import KnownPart
 from rlmem.errors import UsageError
 from rlmem.lint.baseline import Key, NotBaselineError, read_baseline
@@ -14,7 +15,6 @@ from rlmem.lint.files import Problem, discover
 from rlmem.lint.fixing import Fixing, fix_file, fix_text
 from rlmem.lint.linter import FileReport, Linter
 from rlmem.lint.many import lint_many
-from rlmem.lint.names import printable
 from rlmem.lint.reading import Text, Unreadable, decode, is_notebook, read_file
 from rlmem.lint.settings import Asked, settings_for
 

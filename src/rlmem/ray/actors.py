@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from rlmem.cluster.holdings import NodeHoldings, ProcessHoldings
-from rlmem.cluster.roles import DRIVER, ENV_RUNNER, RAY, TRIAL, is_rays_own, role_of, role_of_title, short_class
+from rlmem.core.roles import DRIVER, ENV_RUNNER, RAY, TRIAL, is_rays_own, role_of, role_of_title, short_class
 
 #: The words an algorithm of RLlib has for itself: PPO(env=CartPole-v1; env-runners=2; learners=1; multi-agent=False).
 _ENV_RUNNERS = re.compile(r"\benv-runners=(\d+)")

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from rlmem.agent import proc
 from rlmem.cluster.holdings import GpuRoom, NodeHoldings, ProcessHoldings, StoreHoldings
-from rlmem.cluster.roles import STORE, is_rays_own, trial_of
 from rlmem.core.holdings import Holding
+from rlmem.core.roles import STORE, is_rays_own, trial_of
 from rlmem.errors import AnalysisError
 from rlmem.process.explain import HOW_TO_NAME, explain_process, gpu_shares
 from rlmem.process.gpus import read_gpus

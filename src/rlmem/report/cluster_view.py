@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlmem.cluster.holdings import sum_known
-from rlmem.cluster.roles import IDLE, RAY, STORE, own_name
+from rlmem.core.roles import IDLE, RAY, STORE, own_name
 from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart, RolePart
 from rlmem.report.owners import allocated_text, resident_text
 from rlmem.report.table import Cell, make_table

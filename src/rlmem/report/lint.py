@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from rlmem.core.findings import SEVERITIES
+from rlmem.core.printable import printable
 from rlmem.documents.lint import BaselineDocument, LintDocument, LintFindingPart
-from rlmem.lint.names import printable
 from rlmem.report.layout import NO_BREAK, wrap
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_size

@@ -11,10 +11,10 @@ from typing import Any
 from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
+from rlmem.core.printable import encodable, exact_json
 from rlmem.documents.contract import to_json
 from rlmem.documents.lint import EditPart, FixPart, LintDocument, LintFindingPart, ProblemPart
 from rlmem.documents.rules import RulePart
-from rlmem.lint.names import encodable, exact_json
 from rlmem.report.lint import cost, location, render_text
 from rlmem.report.rule_pages import body_markdown
 from rlmem.version import __version__

@@ -11,7 +11,7 @@ from benchmarks.framework_bench import results, tables
 from benchmarks.framework_bench.cases import CASES, SAID_RLLIB
 from benchmarks.framework_bench.census import MAIN, OTHER, WORKER, Census, divided, role
 
-from rlmem.cluster.roles import RAY
+from rlmem.core.roles import RAY
 from rlmem.runner.child import run_child
 
 ROOT = Path(__file__).parents[3]

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from rlmem.cluster.holdings import NodeHoldings, ProcessHoldings
-from rlmem.cluster.roles import is_rays_own, role_of, role_of_title, trial_of
+from rlmem.core.roles import is_rays_own, role_of, role_of_title, trial_of
 from rlmem.process.processes import Process
 from rlmem.ray.actors import Actor, Tables, Worker, tagged
 from rlmem.ray.connecting import _explained
