@@ -145,7 +145,7 @@ ALLOWED = {
         "watch",
     ),
     # views: no planner, no store, no rule, nothing of /proc
-    "report": ("cluster", "core", "documents", "errors", "machines", "swarm", "units", "version", "watch"),
+    "report": ("core", "documents", "errors", "machines", "units", "version", "watch"),
     "serve": (
         "agent",
         "app",

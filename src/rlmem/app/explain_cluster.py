@@ -7,8 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from rlmem.cluster.holdings import ClusterHoldings, NodeHoldings, ProcessHoldings, place, sum_known
-from rlmem.core.holdings import Holding
+from rlmem.cluster.holdings import ClusterHoldings, NodeHoldings, ProcessHoldings, place
+from rlmem.core.holdings import Holding, sum_known
 from rlmem.core.roles import STORE
 from rlmem.documents.cluster import (
     ClusterDocument,

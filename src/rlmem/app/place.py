@@ -11,12 +11,13 @@ from rlmem.cluster.asking import room_of, workload_of
 from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import Packing, Use, pack
-from rlmem.cluster.room import RESOURCES, SHARES, SPILL_SHARE, Terms
+from rlmem.cluster.room import SHARES, SPILL_SHARE, Terms
 from rlmem.cluster.sharding import Sharding
 from rlmem.cluster.sharding import shard as shard_over
 from rlmem.cluster.workload import Workload
 from rlmem.core.findings import Finding
 from rlmem.core.plan import DOES_NOT_FIT, Budget, Plan
+from rlmem.core.resources import RESOURCES
 from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.placement import (

@@ -8,8 +8,9 @@ from functools import cache
 
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import TERMS, Packing, pack
-from rlmem.cluster.room import Frame, Terms, largest, rank, room_for
+from rlmem.cluster.room import Frame, Terms, largest, room_for
 from rlmem.cluster.workload import Workload
+from rlmem.core.resources import rank
 
 #: The role whose number users turn: EnvRunners of RLlib.
 RUNNERS = "env-runner"

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-from rlmem.core.holdings import GpuShare, Holding, Portion
+from rlmem.core.holdings import GpuShare, Holding, Portion, sum_known
 from rlmem.core.roles import IDLE, ORDER, RAY, STORE, TASK
 
 
@@ -173,12 +173,6 @@ def by_role(nodes: Iterable[NodeHoldings], *, value: str = "heap_bytes") -> dict
         if _store(node):
             found[STORE] = found.get(STORE, 0) + _store(node)
     return {role: found[role] for role in sorted(found, key=place)}
-
-
-def sum_known(sizes: Iterable[int | None]) -> int | None:
-    """Return the sum of the sizes that are known; None when none is."""
-    known = [size for size in sizes if size is not None]
-    return sum(known) if known else None
 
 
 def place(role: str) -> tuple[int, str]:

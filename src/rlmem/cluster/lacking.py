@@ -10,12 +10,14 @@ from rlmem.cluster.answers import Holds, holds_on, over_on
 from rlmem.cluster.filling import trials_on
 from rlmem.cluster.nodes import MOST_NODES, group_of
 from rlmem.cluster.packing import Packing, pack
-from rlmem.cluster.room import CUSTOM, SHARES, Frame, added, frame_of, largest
+from rlmem.cluster.room import SHARES, Frame, added, frame_of, largest
 from rlmem.cluster.workload import STRICT_PACK, STRICT_SPREAD
+from rlmem.core.resources import CUSTOM
+from rlmem.core.roles import TRIAL
 from rlmem.machines import MACHINES, Machine
 
-#: The role of a lack that is the whole trial's, and the resource of one that is of nodes that differ.
-WHOLE, NODES = "trial", "nodes"
+#: The resource of a lack that is of nodes that differ.
+NODES = "nodes"
 #: Makers of machines that clusters are made of.
 _CLOUDS = ("aws-", "gcp-", "azure-")
 
@@ -24,6 +26,7 @@ _CLOUDS = ("aws-", "gcp-", "azure-")
 class Lack:
     """Bundles that found no place: what stops them, and what would do."""
 
+    #: Of the bundles; the trial's, where it is short as a whole.
     role: str
     count: int
     #: Whether no node could hold one even when it is empty.
@@ -86,7 +89,7 @@ def _together(packing: Packing) -> Lack:
 
     gpu = any(need.vram_bytes for need in packing.workload.needs)
     machine = None if resource.startswith(CUSTOM) else _smallest(holds, gpu=gpu)
-    return Lack(role=WHOLE, count=1, never=True, group=group, resource=resource, needs=needs, has=has, machine=machine)
+    return Lack(role=TRIAL, count=1, never=True, group=group, resource=resource, needs=needs, has=has, machine=machine)
 
 
 def _short(frame: Frame) -> tuple[str, float, float]:

@@ -8,6 +8,7 @@ from math import ceil
 
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.workload import Need, Workload
+from rlmem.core.resources import CUSTOM
 from rlmem.units import MIB
 
 #: Ray's smallest share of a CPU or GPU is 0.0001.
@@ -20,17 +21,8 @@ SPILL_SHARE = 0.8
 SMALLEST_STORE = 75 * MIB
 #: What is left free of everything, unless asked otherwise.
 MARGIN = 0.10
-#: What can be short on a node, in the order in which people ask. ``memory`` is what Ray was told to admit; custom resources come after.
-RESOURCES = ("ram", "vram", "store", "memory", "cpus")
-#: Before the name of a custom resource, where it stands beside those.
-CUSTOM = "resource "
 #: How Ray begins the custom resource that each node has for itself; which node has which is not looked at.
 ADDRESS = "node:"
-
-
-def rank(resource: str) -> int:
-    """Where a resource stands in that order."""
-    return RESOURCES.index(resource) if resource in RESOURCES else len(RESOURCES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from rlmem.core.components import OTHER, component_of, process_of
@@ -229,6 +229,12 @@ class TreeExplanation:
                 for entry in entries
             )
         )
+
+
+def sum_known(sizes: Iterable[int | None]) -> int | None:
+    """Return the sum of the sizes that are known; None when none is."""
+    known = [size for size in sizes if size is not None]
+    return sum(known) if known else None
 
 
 def _entries(process: Explanation, phase: str) -> Iterator[Entry]:

@@ -11,6 +11,10 @@ from msgspec import Meta
 from rlmem.documents.contract import Document
 from rlmem.documents.parts import Size
 
+#: How the ladder is measured: agents in the network at once, at most, and the share of the windows that the autoencoder
+#: learns from where nothing is stored whole; whole windows are all learnt from.
+MOST_CHUNK, FEW_WINDOWS = 64, 0.1
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LadderPointPart:

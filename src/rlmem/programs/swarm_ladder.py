@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from rlmem.documents.ladder import FEW_WINDOWS, MOST_CHUNK
 from rlmem.errors import UsageError, did_you_mean
 from rlmem.frameworks import predict, resolve
 from rlmem.process.calibration import read_calibration
 from rlmem.programs.cases import settings_case
 from rlmem.programs.launch import Answer, launch, training_python
 from rlmem.programs.points import make_point
-from rlmem.swarm.settings import BY_NAME, LADDER_CHUNK, LADDER_SHARE, RUNGS, Rung, Settings
+from rlmem.swarm.settings import BY_NAME, RUNGS, Rung, Settings
 from rlmem.swarm.spec import swarm_spec
 from rlmem.units import parse_count
 
@@ -56,7 +57,7 @@ class Row:
     @property
     def chunk(self) -> int:
         """The same at every size."""
-        return max(1, min(LADDER_CHUNK, self.sizes[0] // TOGETHER))
+        return max(1, min(MOST_CHUNK, self.sizes[0] // TOGETHER))
 
     @property
     def name(self) -> str:
@@ -157,10 +158,10 @@ def _rows(rung: Rung, sizes: tuple[int, ...] | None) -> Iterator[Row]:
         yield Row(rung=rung, sizes=sizes or WHOLE)
         return
     sizes = sizes or STREAM
-    yield Row(rung=rung, sizes=sizes, encoding="sequence", ae_share=LADDER_SHARE)
+    yield Row(rung=rung, sizes=sizes, encoding="sequence", ae_share=FEW_WINDOWS)
     few = sizes[:1]
     if rung.name in BESIDE:
-        yield Row(rung=rung, sizes=few, ae_share=LADDER_SHARE, variant="encoding window")
+        yield Row(rung=rung, sizes=few, ae_share=FEW_WINDOWS, variant="encoding window")
     if rung.name == FULL:
         yield Row(rung=rung, sizes=few, encoding="sequence", variant="ae_share 1")
 

@@ -13,9 +13,10 @@ from rlmem.cluster.bundles import find_place
 from rlmem.cluster.lacking import NODES, lacks
 from rlmem.cluster.nodes import EXAMPLE, NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
-from rlmem.cluster.room import CUSTOM, MARGIN, SHARES, Terms, frame_of
+from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
 from rlmem.cluster.workload import Workload
 from rlmem.core.plan import Budget, Plan
+from rlmem.core.resources import CUSTOM
 from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.machines import MACHINES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlmem.cluster.holdings import sum_known
+from rlmem.core.holdings import sum_known
 from rlmem.core.roles import IDLE, RAY, STORE, own_name
 from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart, RolePart
 from rlmem.report.owners import allocated_text, resident_text

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
-from rlmem.documents.ladder import LadderDocument, LadderPointPart, LadderRowPart
+from rlmem.documents.ladder import FEW_WINDOWS, MOST_CHUNK, LadderDocument, LadderPointPart, LadderRowPart
 from rlmem.errors import UsageError
 from rlmem.report.markdown import table_lines
 from rlmem.report.table import Cell, make_table
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.swarm.settings import LADDER_CHUNK, LADDER_SHARE
 from rlmem.units import format_size
 
 BEGIN, END = "<!-- ladder -->", "<!-- end -->"
@@ -91,12 +90,12 @@ def _whole(value: float | None) -> str:
 def _conditions(document: LadderDocument) -> str:
     """What the rows have in common, and where they differ."""
     chunks = sorted({row.chunk for row in document.rows if row.chunk is not None})
-    chunk = " or ".join(str(size) for size in chunks) if chunks else str(LADDER_CHUNK)
+    chunk = " or ".join(str(size) for size in chunks) if chunks else str(MOST_CHUNK)
     return (
         f"One fresh process a point, two iterations of 100 steps with one optimizer step in each, chunks of {chunk} agents. "
         "Per agent: the difference of the two numbers of agents; a row with one number has none. Time: the mean iteration of "
         "the larger one. Rungs that keep whole windows learn the autoencoder from all of them, the others from "
-        f"a share of {LADDER_SHARE:g} unless it says ae_share 1."
+        f"a share of {FEW_WINDOWS:g} unless it says ae_share 1."
     )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from rlmem.cluster.lacking import WHOLE
-from rlmem.cluster.room import CUSTOM
+from rlmem.core.resources import CUSTOM
+from rlmem.core.roles import TRIAL
 from rlmem.documents.placement import BundlePart, LackPart, PlacementDocument, RoomPart
 from rlmem.machines import find_machine
 from rlmem.report.table import Cell, make_table
@@ -296,7 +296,7 @@ def _would(document: PlacementDocument, lack: LackPart) -> list[str]:
     elif lack.never and lack.resource.startswith(CUSTOM):
         custom = lack.resource.removeprefix(CUSTOM)
         found.append(f"start the node with ray start --resources='{{\"{custom}\": {lack.needs:g}}}' or more")
-    elif lack.never and lack.resource == "vram" and lack.role == WHOLE and len(document.bundles) > 1:
+    elif lack.never and lack.resource == "vram" and lack.role == TRIAL and len(document.bundles) > 1:
         found.append("a node with more or larger GPUs would hold it")
     elif lack.never and lack.resource == "vram":
         enough = f"with at least {format_size(lack.needs)} " if lack.needs else ""
@@ -308,7 +308,7 @@ def _would(document: PlacementDocument, lack: LackPart) -> list[str]:
     if lack.nodes:
         found.append(f"{_count(lack.nodes, 'node')} of {document.nodes[lack.group].name} would hold a trial")
     most = document.most
-    if most and most.count and lack.role in (most.role, WHOLE):
+    if most and most.count and lack.role in (most.role, TRIAL):
         found.append(f"with {_count(most.count, most.role)} it fits")
     return found
 

@@ -1,11 +1,13 @@
-"""A small plot in text: marks on a grid of characters, with labelled axes."""
+"""Small plots in text: marks on a grid of characters with labelled axes, and a line of bars."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 #: ``(x, y, mark)``; a later mark covers an earlier one.
 Mark = tuple[float, float, str]
+BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 
 
 def plot(
@@ -43,3 +45,23 @@ def plot(
     rows = [f"{texts.get(index, ''):>{margin}} ┤{''.join(cells)}".rstrip() for index, cells in enumerate(grid)]
     first, last = x_text(left), x_text(right)
     return (*rows, f"{'':{margin}} └{'─' * width}", f"{'':{margin}}  {first}{last:>{width - len(first)}}")
+
+
+def sparkline(values: Sequence[float], *, width: int = 60, plain: bool = False) -> str:
+    """One character a value, or a group of them where there are more than ``width``.
+
+    >>> sparkline([0, 1, 2, 3])
+    '▁▃▆█'
+    >>> sparkline([2, 2]), sparkline([])
+    ('▄▄', '')
+    """
+    if not values:
+        return ""
+    bars = PLAIN_BARS if plain else BARS
+    count = min(width, len(values))
+    edges = [len(values) * index // count for index in range(count + 1)]
+    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
+    low, high = min(means), max(means)
+    if high == low:
+        return bars[3] * count
+    return "".join(bars[round((mean - low) / (high - low) * (len(bars) - 1))] for mean in means)

@@ -9,9 +9,9 @@ from typing import Any
 
 from rlmem.documents.swarm import SwarmPlanPart, SwarmSettingsPart, TrainDocument, TrainedPeakPart
 from rlmem.report.plan import peak_lines
+from rlmem.report.plot import sparkline
 from rlmem.report.progress import Iterations
 from rlmem.report.view import Section, View
-from rlmem.swarm.curve import sparkline
 from rlmem.units import format_size
 
 #: An iteration that takes longer says what it is at: at once in a terminal, now and then elsewhere.

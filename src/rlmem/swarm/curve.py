@@ -7,7 +7,6 @@ import io
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,6 @@ from rlmem.errors import UsageError
 FORMATS = (".csv", ".svg")
 #: What a row of the CSV holds, and of a row of the log: seconds are of the whole iteration.
 COLUMNS = ("iteration", "reward", "policy_loss", "value_loss", "ae_loss", "seconds", "agent_steps_per_s")
-BARS, PLAIN_BARS = "▁▂▃▄▅▆▇█", "_.-=+*%#"
 WIDTH, HEIGHT, MARGIN = 640, 320, 48
 
 
@@ -55,26 +53,6 @@ def finite(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: finite(item) for key, item in value.items()}
     return [finite(item) for item in value] if isinstance(value, list) else value
-
-
-def sparkline(values: Sequence[float], *, width: int = 60, plain: bool = False) -> str:
-    """One character a value, or a group of them where there are more than ``width``.
-
-    >>> sparkline([0, 1, 2, 3])
-    '▁▃▆█'
-    >>> sparkline([2, 2]), sparkline([])
-    ('▄▄', '')
-    """
-    if not values:
-        return ""
-    bars = PLAIN_BARS if plain else BARS
-    count = min(width, len(values))
-    edges = [len(values) * index // count for index in range(count + 1)]
-    means = [sum(values[a:b]) / (b - a) for a, b in pairwise(edges)]
-    low, high = min(means), max(means)
-    if high == low:
-        return bars[3] * count
-    return "".join(bars[round((mean - low) / (high - low) * (len(bars) - 1))] for mean in means)
 
 
 def svg(rows: Sequence[Mapping[str, Any]], title: str) -> str:

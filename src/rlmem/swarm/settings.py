@@ -19,9 +19,6 @@ HISTORIES = ("reset", "carry")
 ENCODINGS = ("sequence", "window")
 COMPUTES = ("float32", "bfloat16")
 IMUS = ("float16", "int16")
-#: How the ladder is measured: agents in the network at once, at most, and the share of the windows that the autoencoder
-#: learns from where nothing is stored whole; whole windows are all learnt from.
-LADDER_CHUNK, LADDER_SHARE = 64, 0.1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ from rlmem.cli.swarm_options import HELP
 from rlmem.core.plan import Budget
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.planner import Planner
+from rlmem.report.plot import sparkline
 from rlmem.swarm import checkpoint, chunking, curve, devices, training
 from rlmem.swarm.settings import RUNGS, Settings
 from rlmem.units import GIB, parse_size
@@ -580,8 +581,8 @@ def test_the_svg_is_well_formed_however_many_points_there_are(rewards: tuple[flo
 
 
 def test_a_sparkline_is_as_wide_as_asked_and_can_be_plain() -> None:
-    assert len(curve.sparkline(list(range(1000)), width=40)) == 40
-    assert curve.sparkline([0, 1, 0.5], plain=True).isascii()
+    assert len(sparkline(list(range(1000)), width=40)) == 40
+    assert sparkline([0, 1, 0.5], plain=True).isascii()
 
 
 def test_json_has_no_nan() -> None:

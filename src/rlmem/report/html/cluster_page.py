@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xml.etree.ElementTree import Element
 
-from rlmem.cluster.holdings import sum_known
+from rlmem.core.holdings import sum_known
 from rlmem.core.roles import IDLE, RAY, STORE
 from rlmem.documents.cluster import ClusterDocument, ClusterProcessPart, NodePart
 from rlmem.documents.parts import HoldingPart
