@@ -178,7 +178,7 @@ _ASKED = {"of": "pidog-sac", "ram": "8GB", "sets": {"buffer_size": 200000}}
 _API = (
     *(
         _answer(f"api-{name}.json", Question(path=f"/api/{name}{'.json' * (name == 'openapi')}"))
-        for name in ("presets", "machines", "zoo", "openapi")
+        for name in ("presets", "machines", "fields", "zoo", "openapi")
     ),
     _answer("api-plan.json", Question(path="/api/plan?of=pidog-sac&ram=30GB&n_envs=2")),
     *(

@@ -15,6 +15,7 @@ from rlmem.core.target import Target
 from rlmem.core.working import Working, silently
 from rlmem.documents.capacity import (
     FURTHEST,
+    CapacityCurveDocument,
     CapacityCurvePart,
     CapacityDocument,
     CapacityTargetPart,
@@ -40,6 +41,13 @@ def capacity_curve(subject: Subject) -> CapacityCurvePart | None:
         return _curve(subject, main_knob(subject.spec))
     except RlmemError:  # a loop whose knob the description does not hold
         return None
+
+
+def capacity_curve_document(subject: Subject) -> CapacityCurveDocument:
+    """Return how far the main knob of a run can be turned on its machine."""
+    return CapacityCurveDocument(
+        target=subject.spec.name, machine=subject.plan.budget.name, curve=capacity_curve(subject)
+    )
 
 
 def _curve(subject: Subject, knob: str) -> CapacityCurvePart:

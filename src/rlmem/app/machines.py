@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from rlmem.documents.limits import GpuPart, LimitPart, LimitsDocument
+from rlmem.documents.machines import MachineRow, MachinesDocument
 from rlmem.documents.parts import part_of
-from rlmem.machines import MACHINES, Machine, find_machine
+from rlmem.machines import MACHINES, find_machine
 from rlmem.process.gpus import read_gpus
 from rlmem.process.limits import cpu_count, read_limits, standing
 
 
-def list_machines(name: str | None = None) -> tuple[Machine, ...]:
+def list_machines(name: str | None = None) -> MachinesDocument:
     """Return the machines that have a name, or the one of that name.
 
     Raises:
         UsageError: no machine has that name.
     """
-    return (find_machine(name),) if name else MACHINES
+    machines = (find_machine(name),) if name else MACHINES
+    return MachinesDocument(machines=tuple(part_of(MachineRow, machine) for machine in machines))
 
 
 def limits_here() -> LimitsDocument:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from rlmem.documents.presets import PresetPart
+from rlmem.documents.presets import PresetPart, PresetsDocument
 from rlmem.sources.preset import PRESETS
 
 
-def list_presets() -> tuple[PresetPart, ...]:
+def list_presets() -> PresetsDocument:
     """Return the built-in runs."""
-    return tuple(PresetPart(name=name, about=about) for name, about in PRESETS.items())
+    return PresetsDocument(presets=tuple(PresetPart(name=name, about=about) for name, about in PRESETS.items()))

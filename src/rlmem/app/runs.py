@@ -40,22 +40,20 @@ def stored_document(store: Store, run: Run) -> Document:
     return read_document(run.document, f"run {run.id}")
 
 
-def list_runs(store: Store, *, kind: str | None = None, limit: int | None = None) -> RunsDocument:
+def list_runs(store: Store, *, kind: str | None = None, text: str = "", limit: int | None = None) -> RunsDocument:
     """Return stored runs, the newest first.
 
     Args:
         store: where they are kept.
         kind: only runs of this one.
+        text: only runs that hold every word of it.
         limit: at most so many.
     """
-    return RunsDocument(
-        store=str(store.path), runs=tuple(run_row(store, run) for run in store.runs(kind=kind, limit=limit))
-    )
-
-
-def search_runs(store: Store, *, kind: str = "", words: Sequence[str] = ()) -> list[Run]:
-    """Return the runs of a kind, or of all, that hold every word, newest first."""
-    return [run for run in store.runs(kind=kind or None) if all(word in _searched(run) for word in words)]
+    words = tuple(text.lower().split())
+    runs = store.runs(kind=kind, limit=None if words else limit)
+    matching = [run for run in runs if all(word in _searched(run) for word in words)]
+    rows = tuple(run_row(store, run) for run in matching[:limit])
+    return RunsDocument(store=str(store.path), runs=rows, total=store.count())
 
 
 def _searched(run: Run) -> str:

@@ -181,7 +181,7 @@ def _rendered(document: LintDocument, wanted: str, output: Path | None) -> str:
     if wanted == "sarif":
         from rlmem.app.rules import list_rules
 
-        return render_sarif(document, list_rules())
+        return render_sarif(document, list_rules().rules)
     if wanted == "text":
         width = shutil.get_terminal_size().columns if output is None and sys.stdout.isatty() else None
         return render_text(document, width=width, coloured=width is not None and not os.environ.get("NO_COLOR"))

@@ -20,11 +20,11 @@ from rlmem.cli.common import (
     set_option,
 )
 from rlmem.cli.nodes import nodes_options
-from rlmem.errors import UsageError, did_you_mean
+from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.core.target import Target
-    from rlmem.documents.plan import EntryPart, PlanDocument
+    from rlmem.documents.plan import PlanDocument
     from rlmem.report.first_screen import Asked
 
 
@@ -100,7 +100,7 @@ def command(
     from rlmem.app.plan import PlanRequest, plan_run
     from rlmem.app.workers import named_nodes
     from rlmem.report.first_screen import first_screen
-    from rlmem.report.plan import plan_view, why_view
+    from rlmem.report.plan import formulas_view, plan_view
     from rlmem.report.progress import working
     from rlmem.sources.target import parse_target
 
@@ -130,7 +130,9 @@ def command(
         _keep(document)
     report.write(lambda: planned.report(["rlmem", *sys.argv[1:]]))
     if why:
-        out.show(_entries(document, why), lambda entries: why_view(why, entries))
+        from rlmem.app.formulas import formulas
+
+        out.show(formulas(document, why), formulas_view)
         return code
     asked = _asked_for(request.target, limits)
     brief = out.format == "text" and not (full or groups)
@@ -152,15 +154,3 @@ def _keep(document: PlanDocument) -> None:
     from rlmem.runner.store import save_plan
 
     print(f"saved as {save_plan(document, command=sys.argv)}", file=sys.stderr)
-
-
-def _entries(document: PlanDocument, component: str) -> list[EntryPart]:
-    """Return the entries of a component, to say why they are as large as they are."""
-    from rlmem.core.ledger import matches
-
-    entries = [entry for entry in document.entries if matches(entry.component, component)]
-    if not entries:
-        known = sorted({entry.component for entry in document.entries})
-        groups = ", ".join(sorted({name.split(".")[0] for name in known}))
-        raise UsageError(f"--why {component!r}: no such component{did_you_mean(component, known)}; groups: {groups}")
-    return entries

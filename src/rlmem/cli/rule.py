@@ -32,16 +32,16 @@ def command(code: str | None, pages: bool, out: Output) -> int:
     """
     from rlmem.app.rules import list_rules
     from rlmem.report.rule_pages import page_markdown
-    from rlmem.report.rules import rule_view, rules_view
+    from rlmem.report.rules import rules_view
 
-    rules = list_rules(code)
+    document = list_rules(code)
     if pages:
-        _write_pages(rules, out.path)
+        _write_pages(document.rules, out.path)
         return 0
     if code is not None and out.format == "markdown":
-        out.write(page_markdown(rules[0]))
+        out.write(page_markdown(document.rules[0]))
     else:
-        out.show(rules, rules_view if code is None else rule_view)
+        out.show(document, rules_view)
     return 0
 
 

@@ -23,7 +23,8 @@ def command(which: str, output: Path | None) -> int:
 
     Of a run file ('run'), or of what a command prints with --json. A plan is 'plan', a measurement 'sweep', 'rlmem workers'
     prints 'placement', 'rlmem explain --ray' 'cluster', 'rlmem watch' 'moment'. A run that 'rlmem run' recorded is 'recorded',
-    the data of an HTML report 'report', and 'rlmem machines --here' prints 'limits'. The others are named after their command.
+    the data of an HTML report 'report', 'rlmem machines --here' prints 'limits', 'rlmem plan --why' 'formulas' and 'rlmem rule'
+    'rules'. 'capacity-curve', 'fields', 'processes' and 'zoo' are answers of 'rlmem serve'. The others are named after their command.
 
     \b
     Examples:

@@ -51,6 +51,18 @@ class CapacityCurvePart:
     unlimited: bool
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapacityCurveDocument(Document):
+    """How far the main knob of a run can be turned on one machine."""
+
+    SCHEMA: ClassVar[str] = "rlmem.capacity-curve/1"
+    TITLE: ClassVar[str] = "rlmem serve: /api/capacity"
+
+    target: Annotated[str, Meta(description="the run's name")]
+    machine: str
+    curve: Annotated[CapacityCurvePart | None, Meta(description="null: the run cannot be planned changed")]
+
+
 def with_peaks(curve: Plain | None) -> Plain | None:
     """Return a curve of version 1 of reports as it is now; it told the phase of the deciding device only."""
     if curve is None:

@@ -47,3 +47,6 @@ class RunsDocument(Document):
 
     store: Annotated[str, Meta(description="the file that they are kept in")]
     runs: tuple[RunRow, ...]
+    total: Annotated[int | None, Meta(description="how many the store has in all; null: an older version wrote it")] = (
+        None
+    )

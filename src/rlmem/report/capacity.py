@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rlmem.core.ledger import DEVICES
-from rlmem.documents.capacity import FURTHEST, CapacityCurvePart, CapacityDocument
+from rlmem.documents.capacity import FURTHEST, CapacityCurveDocument, CapacityCurvePart, CapacityDocument
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_count, format_range, format_size
 
@@ -90,6 +90,17 @@ def _machines_table(document: CapacityDocument, path: str) -> Table:
         Column(title="needs, at the largest"),
     )
     return Table(title="", columns=columns, rows=tuple(rows))
+
+
+def curve_view(document: CapacityCurveDocument) -> View:
+    """Arrange the answer and the values that were planned."""
+    curve, machine = document.curve, document.machine
+    if curve is None:
+        section = Section(title="Capacity", lines=("The run cannot be planned with other values.",))
+    else:
+        words, table = curve_words(curve, machine), curve_table(curve, machine)
+        section = Section(title=f"Capacity of {curve.knob}", lines=(words,), tables=(table,))
+    return View(title=document.target, verdict=(), sections=(section,))
 
 
 def curve_words(curve: CapacityCurvePart, machine: str) -> str:

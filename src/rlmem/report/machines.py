@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rlmem.documents.limits import LimitsDocument
-from rlmem.machines import Machine
+from rlmem.documents.machines import MachinesDocument
 from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View
 
@@ -34,8 +32,9 @@ def limits_view(document: LimitsDocument) -> View:
     )
 
 
-def machines_view(machines: Sequence[Machine]) -> View:
+def machines_view(document: MachinesDocument) -> View:
     """Arrange rows of the catalogue of machines; of a single one also where its figures are from."""
+    machines = document.machines
     columns = (
         Column(title="name", right=False),
         Column(title="RAM"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rlmem.core.ledger import PHASES, Peak, matches
 from rlmem.core.plan import DOES_NOT_FIT, sentence, short_run, unknown_sentence, verdict_of
+from rlmem.documents.formulas import FormulasDocument
 from rlmem.documents.parts import FindingPart, PeakPart
 from rlmem.documents.plan import EntryPart, PlanDocument, TargetPart
 from rlmem.report.view import Column, Item, Section, Table, View
@@ -286,14 +287,14 @@ def gain(finding: FindingPart) -> str:
     return f"costs {format_size(finding.costs_bytes)}{per}" if finding.costs_bytes else ""
 
 
-def why_view(title: str, entries: Iterable[EntryPart]) -> View:
-    """Return formula and origins of each component among the entries, in the phase where it is largest."""
+def formulas_view(document: FormulasDocument) -> View:
+    """Return formula and origins of each component, in the phase where it is largest."""
     best: dict[tuple[str, str], EntryPart] = {}
-    for entry in entries:
+    for entry in document.entries:
         largest = best.get((entry.component, entry.device))
         if largest is None or (entry.counts, entry.nbytes) > (largest.counts, largest.nbytes):
             best[entry.component, entry.device] = entry
-    return View(title=title, verdict=(), sections=tuple(_why(entry) for entry in best.values()))
+    return View(title=document.component, verdict=(), sections=tuple(_why(entry) for entry in best.values()))
 
 
 def _why(entry: EntryPart) -> Section:

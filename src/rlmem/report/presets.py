@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from rlmem.documents.presets import PresetPart
+from rlmem.documents.presets import PresetsDocument
 from rlmem.report.view import Column, Section, Table, View
 
 
-def presets_view(presets: Sequence[PresetPart]) -> View:
+def presets_view(document: PresetsDocument) -> View:
     """Arrange the list of built-in runs."""
     columns = (Column(title="preset", right=False), Column(title="what it is", right=False))
-    table = Table(title="", columns=columns, rows=tuple((preset.name, preset.about) for preset in presets))
+    table = Table(title="", columns=columns, rows=tuple((preset.name, preset.about) for preset in document.presets))
     return View(
         title="rlmem presets",
         verdict=(),

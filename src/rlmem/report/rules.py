@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
-from rlmem.documents.rules import RulePart
+from rlmem.documents.rules import RulePart, RulesDocument
 from rlmem.report.rule_pages import chunks
 from rlmem.report.view import Column, Section, Table, View
 
 
-def rules_view(rules: Sequence[RulePart]) -> View:
-    """Arrange the list of rules."""
+def rules_view(document: RulesDocument) -> View:
+    """Arrange the list of rules; of a single one its manual page."""
+    if len(document.rules) == 1:
+        return _page(document.rules[0])
     columns = (
         Column(title="code", right=False),
         Column(title="name", right=False),
@@ -21,7 +23,7 @@ def rules_view(rules: Sequence[RulePart]) -> View:
     )
     rows = tuple(
         (rule.code, rule.name, rule.severity, rule.family, ", ".join(rule.subjects), rule.page.splitlines()[0])
-        for rule in rules
+        for rule in document.rules
     )
     return View(
         title="rlmem rules",
@@ -31,9 +33,7 @@ def rules_view(rules: Sequence[RulePart]) -> View:
     )
 
 
-def rule_view(rules: Sequence[RulePart]) -> View:
-    """Arrange the manual page of the one rule there is."""
-    (rule,) = rules
+def _page(rule: RulePart) -> View:
     first, *rest = _lines(rule.page)
     about = f"{rule.severity}, {rule.family}; looks at {', '.join(rule.subjects)}"
     section = Section(title=first, lines=tuple(rest))

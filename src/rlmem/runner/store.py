@@ -280,6 +280,11 @@ class Store:
             rows = self._connection.execute(query, (*wanted.values(), -1 if limit is None else limit))
             return tuple(_run(row) for row in rows)
 
+    def count(self) -> int:
+        """Return how many runs there are."""
+        number: int = self._connection.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
+        return number
+
     def find(self, prefix: str) -> Run:
         """The run whose id starts so."""
         if not looks_like_run(prefix):

@@ -3,29 +3,30 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Query, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 
-from rlmem.app.capacity import capacity_curve
+from rlmem.app.capacity import capacity_curve_document
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.fit import fit_document
+from rlmem.app.machines import list_machines
+from rlmem.app.presets import list_presets
 from rlmem.app.report import report_document
 from rlmem.app.written import write
 from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
+from rlmem.documents.parts import part_of
+from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow, ZooDocument
 from rlmem.errors import UsageError
-from rlmem.machines import MACHINES
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk
 from rlmem.serve.live import moment_of
 from rlmem.serve.planning import as_command
 from rlmem.serve.state import LARGEST_CONFIG, State, read_state, value_text
-from rlmem.sources.preset import PRESETS
 from rlmem.trace.fitted import Fitted
 
 _OF = "A preset, or zoo:ALGO/ENV once it has been tried."
@@ -77,24 +78,24 @@ def router(desk: Desk) -> APIRouter:
 
 def _tables(made: APIRouter, desk: Desk) -> None:
     @made.get("/presets", tags=["tables"])
-    def presets() -> dict[str, str]:
-        """Built-in runs and what they are."""
-        return dict(PRESETS)
+    def presets() -> dict[str, Any]:
+        """Built-in runs and what they are (rlmem.presets/1)."""
+        return to_plain(list_presets())
 
     @made.get("/machines", tags=["tables"])
-    def machines() -> list[dict[str, Any]]:
-        """Named machines."""
-        return [asdict(machine) for machine in MACHINES]
+    def machines() -> dict[str, Any]:
+        """Named machines (rlmem.machines/1)."""
+        return to_plain(list_machines())
 
     @made.get("/fields", tags=["tables"])
-    def fields() -> list[dict[str, Any]]:
-        """Every field of a run's description."""
-        return [asdict(row) for row in FIELDS]
+    def fields() -> dict[str, Any]:
+        """Every field of a run's description (rlmem.fields/1)."""
+        return to_plain(FieldsDocument(fields=tuple(part_of(FieldPart, field) for field in FIELDS)))
 
     @made.get("/zoo", tags=["tables"])
-    def zoo() -> list[str]:
-        """RL Zoo entries of the rl_zoo3 that is installed."""
-        return list(desk.zoo_entries)
+    def zoo() -> dict[str, Any]:
+        """RL Zoo entries of the rl_zoo3 that is installed (rlmem.zoo/1)."""
+        return to_plain(ZooDocument(entries=desk.zoo_entries))
 
 
 def _plans(made: APIRouter, desk: Desk) -> None:
@@ -114,9 +115,9 @@ def _plans(made: APIRouter, desk: Desk) -> None:
         return to_plain(desk.planning.judge(asked.state()).document)
 
     @made.post("/capacity", tags=["plans"])
-    async def capacity(request: Request, asked: Asked) -> dict[str, Any] | None:
-        """How far the run's main knob can be turned."""
-        return await desk.in_turn(request, lambda: to_plain(capacity_curve(desk.planning.plan(asked.state()).subject)))
+    async def capacity(request: Request, asked: Asked) -> dict[str, Any]:
+        """How far the run's main knob can be turned (rlmem.capacity-curve/1)."""
+        return await desk.in_turn(request, lambda: _capacity(desk, asked.state()))
 
     @made.post("/fit", tags=["plans"])
     async def fit(request: Request, asked: Asked) -> dict[str, Any]:
@@ -127,6 +128,10 @@ def _plans(made: APIRouter, desk: Desk) -> None:
     async def report(request: Request, asked: Asked) -> dict[str, Any]:
         """Everything a report shows (rlmem.report/2)."""
         return await desk.in_turn(request, lambda: _report(desk, asked.state()))
+
+
+def _capacity(desk: Desk, state: State) -> dict[str, Any]:
+    return to_plain(capacity_curve_document(desk.planning.plan(state).subject))
 
 
 def _fit(desk: Desk, state: State) -> dict[str, Any]:
@@ -142,9 +147,10 @@ def _report(desk: Desk, state: State) -> dict[str, Any]:
 
 def _processes(made: APIRouter, desk: Desk) -> None:
     @made.get("/processes", tags=["processes"])
-    def processes() -> list[dict[str, Any]]:
-        """Processes on this machine that look like training."""
-        return [asdict(each) for each in desk.finder.find()]
+    def processes() -> dict[str, Any]:
+        """Processes on this machine that look like training (rlmem.processes/1)."""
+        rows = tuple(part_of(ProcessRow, process) for process in desk.finder.find())
+        return to_plain(ProcessesDocument(processes=rows))
 
     @made.get("/processes/{pid}/now", tags=["processes"])
     def now(request: Request, pid: Pid) -> dict[str, Any]:
@@ -164,9 +170,8 @@ def _runs(made: APIRouter, desk: Desk) -> None:
 
     @made.get("/runs", tags=["runs"])
     def listing(kind: str = "", text: str = "", limit: Annotated[int, Query(ge=1, le=1000)] = 50) -> dict[str, Any]:
-        """Stored runs, newest first."""
-        rows, total = runs.rows(store, kind=kind, text=text, limit=limit)
-        return {"runs": to_plain(rows), "total": total}
+        """Stored runs, newest first (rlmem.runs/1)."""
+        return to_plain(runs.stored_runs(store, kind=kind, text=text, limit=limit))
 
     @made.get("/runs/{run}", tags=["runs"])
     def one(run: str) -> Any:

@@ -182,8 +182,8 @@ def _runs(made: APIRouter, desk: Desk) -> None:
 
     @made.get("/runs")
     def listing(kind: str = "", text: str = "") -> str:
-        rows, total = runs.rows(store, kind=kind, text=text)
-        return page("Runs", "/runs", runs_page.runs_page(rows, kind, text, total))
+        document = runs.stored_runs(store, kind=kind, text=text)
+        return page("Runs", "/runs", runs_page.runs_page(document, kind, text))
 
     @made.get("/runs/compare")
     def compare(left: str = "", right: str = "") -> str:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 from rlmem.app.compare import compare_documents
 from rlmem.app.report import recorded_report
-from rlmem.app.runs import run_row, search_runs, stored_document
+from rlmem.app.runs import list_runs, stored_document
 from rlmem.documents.contract import Document
 from rlmem.documents.plan import PlanDocument
 from rlmem.documents.recorded import RecordedDocument
-from rlmem.documents.runs import RunRow
+from rlmem.documents.runs import RunsDocument
 from rlmem.runner.store import open_store
 
 MOST_ROWS = 200
@@ -18,11 +18,10 @@ MOST_ROWS = 200
 BUSY_S = 2.0
 
 
-def rows(path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS) -> tuple[list[RunRow], int]:
-    """Runs that hold every word of a text, newest first, and how many there are in all."""
+def stored_runs(path: Path | None, *, kind: str = "", text: str = "", limit: int = MOST_ROWS) -> RunsDocument:
+    """Return the runs that hold every word of a text, newest first."""
     with open_store(path, busy_s=BUSY_S) as store:
-        runs = search_runs(store, kind=kind, words=text.lower().split())
-        return [run_row(store, run) for run in runs[:limit]], len(store.runs())
+        return list_runs(store, kind=kind or None, text=text, limit=limit)
 
 
 def document(path: Path | None, name: str) -> tuple[Document, str]:

@@ -9,7 +9,7 @@ from rlmem.documents.comparison import ComparisonDocument
 from rlmem.documents.contract import Document
 from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.recorded_comparison import RecordedComparisonDocument, TimelinesPart
-from rlmem.documents.runs import RUN_KINDS, RunRow
+from rlmem.documents.runs import RUN_KINDS, RunRow, RunsDocument
 from rlmem.report.html import parts
 from rlmem.report.html.chart import HEADROOM, Chart, Line, draw, legend
 from rlmem.report.html.markup import Child, element
@@ -33,7 +33,7 @@ _STATUS_TONE = {
 }
 
 
-def runs_page(rows: Sequence[RunRow], kind: str, words: str, total: int) -> list[Child]:
+def runs_page(document: RunsDocument, kind: str, words: str) -> list[Child]:
     """The list with its filter; two that are marked can be compared."""
     kinds = [("", "every kind"), *((name, name) for name in RUN_KINDS)]
     search = element(
@@ -47,7 +47,7 @@ def runs_page(rows: Sequence[RunRow], kind: str, words: str, total: int) -> list
     )  # fmt: skip
     return [
         element("h1", {}, "Runs"),
-        element("section", {"aria-label": "Stored runs"}, search, _list(rows, total)),
+        element("section", {"aria-label": "Stored runs"}, search, _list(document.runs, document.total or 0)),
     ]
 
 

@@ -66,7 +66,7 @@ def test_a_manual_page_keeps_its_code() -> None:
     ]
 
 
-@pytest.mark.parametrize("rule", list_rules(), ids=lambda rule: rule.code)
+@pytest.mark.parametrize("rule", list_rules().rules, ids=lambda rule: rule.code)
 def test_a_page_closes_every_fence_and_keeps_no_markup_of_docstrings(rule: RulePart) -> None:
     text = page_markdown(rule)
     assert text.count("```") % 2 == 0

@@ -196,7 +196,7 @@ FULL = (
 
 
 def sarif(made: LintDocument) -> str:
-    return render_sarif(made, list_rules())
+    return render_sarif(made, list_rules().rules)
 
 
 WAYS = {**RENDERERS, "sarif": sarif}

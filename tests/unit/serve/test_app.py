@@ -167,7 +167,7 @@ def test_a_mistake_of_ours_is_said_and_the_server_goes_on(client: TestClient, mo
     def fail(*_: Any, **__: Any) -> None:
         raise ZeroDivisionError("ours")
 
-    monkeypatch.setattr("rlmem.serve.pages.runs.rows", fail)
+    monkeypatch.setattr("rlmem.serve.pages.runs.stored_runs", fail)
     answer = client.get("/runs")
     assert answer.status_code == 500
     assert "a mistake of ours: ZeroDivisionError: ours" in answer.text
@@ -286,7 +286,7 @@ def test_the_api_fits_reports_and_finds_capacity(client: TestClient) -> None:
     fit = client.post("/api/fit", json=asked).json()
     validate(fit, schema_of(FitDocument))
     assert fit["status"] == "fits"
-    assert client.post("/api/capacity", json=asked).json()["knob"] == "buffer_size"
+    assert client.post("/api/capacity", json=asked).json()["curve"]["knob"] == "buffer_size"
     assert client.post("/api/report", json=asked).json()["schema"] == "rlmem.report/2"
     assert client.post("/api/plan", json={}).status_code == 400
 

@@ -1,0 +1,74 @@
+"""Everything that is printed with ``--json``, stored or served is a document of a kind that ``rlmem show`` knows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from golden.harness import DATA, call, own_folder, steady
+from golden.stored_facts import store
+from rlmem.documents.kinds import KINDS, kind_name, kind_of
+from rlmem.report.views import VIEWS
+from rlmem.runner.store import open_store
+
+#: Answers that are no result: an error in words, an address, the description of the API.
+NOT_RESULTS = ("pages/config.json", "pages/api-openapi.json")
+#: The files that hold JSON.
+PRINTED = sorted(path.relative_to(DATA).as_posix() for path in DATA.rglob("*.json"))
+
+
+def results(name: str) -> Iterator[Any]:
+    """Yield what a command printed, a server answered or a page holds, without errors."""
+    content = json.loads((DATA / name).read_text(encoding="utf-8"))
+    if "lines" in content:
+        yield from content["lines"]
+    elif content.get("status", 200) == 200 and content.get("exit") not in (2, 3) and name not in NOT_RESULTS:
+        yield content.get("document", content.get("data", content.get("answer")))
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed_is_a_document_of_a_known_kind(name: str) -> None:
+    for document in results(name):
+        assert isinstance(document, dict), f"{name} is no document"
+        assert document["schema"] == kind_of(kind_name(document["schema"])).SCHEMA
+
+
+def test_every_kind_has_a_view() -> None:
+    assert set(KINDS) == set(VIEWS)
+
+
+def test_what_is_stored_is_a_document_of_a_known_kind() -> None:
+    with own_folder(), store(), open_store() as stored:
+        runs = stored.runs()
+        assert {run.kind for run in runs} == {"measure", "plan", "bench", "run"}
+        for run in runs:
+            assert call(["show", run.id])[0] == 0
+            if run.kind in ("plan", "bench"):
+                assert kind_name(run.document["schema"]) in KINDS
+
+
+@pytest.mark.parametrize(
+    "name", ["rules", "rule", "presets", "machines", "machine", "here"], ids=lambda name: f"catalogue-{name}"
+)
+def test_a_saved_catalogue_is_shown_as_it_was_printed(tmp_path: Path, name: str) -> None:
+    kept = json.loads((DATA / f"catalogues/{name}.json").read_text(encoding="utf-8"))
+    printed = (DATA / f"catalogues/{name}.txt").read_text(encoding="utf-8").splitlines()
+    file = tmp_path / "saved.json"
+    file.write_text(json.dumps(kept["document"]), encoding="utf-8")
+    with own_folder():
+        code, out, err = call(["show", str(file)])
+    assert (code, err) == (0, "")
+    assert steady(out).splitlines() == printed[1:-1]
+
+
+@pytest.mark.parametrize("name", ["api-zoo", "api-processes", "api-fields", "api-capacity-asked"])
+def test_a_saved_answer_is_shown(tmp_path: Path, name: str) -> None:
+    content = json.loads((DATA / f"pages/{name}.json").read_text(encoding="utf-8"))
+    file = tmp_path / "saved.json"
+    file.write_text(json.dumps(content["answer"]), encoding="utf-8")
+    code, out, err = call(["show", str(file)])
+    assert (code, err) == (0, "") and out
