@@ -29,7 +29,7 @@ from rlmem.documents.fit import (
 from rlmem.documents.parts import machine_part, part_of
 from rlmem.errors import SpecError, UsageError
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import KINDS, Fit, Wishes
+from rlmem.remedies.base import KINDS, Fit, Wishes, changes_of, slowdown_of
 from rlmem.remedies.machine import would_do
 from rlmem.remedies.program import run_file
 from rlmem.remedies.search import Search
@@ -103,7 +103,7 @@ def fit(
         fitted = _fit_description(request, wishes)
     if request.apply and (target.kind != "script" or fitted.written.kind == "python"):
         raise UsageError(f"{target.text}: --apply writes scripts; this one is not one that can be edited")
-    verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.end.steps else None
+    verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.steps else None
     fits = fitted.fit.status != "no" and (verified is None or verified.took_effect)
     applied = _applied(fitted.draft, wrote) if request.apply and fits and fitted.draft is not None else None
     return fit_document(fitted, verified, applied)
@@ -133,7 +133,7 @@ def _refuse_options(request: FitRequest) -> None:
 def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
     form = ClosedForm(constants_for(request.target.python))
     found = Search(form.subject(read_description(request.target), request.budget), wishes).fit()
-    return Fitted(fit=found, written=run_file(found.end))
+    return Fitted(fit=found, written=run_file(found.steps))
 
 
 def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Working) -> Verified:
@@ -159,15 +159,16 @@ def fit_document(fitted: Fitted, verified: Verified | None = None, applied: Appl
     """Return an answer as the document that is printed, stored and served."""
     answer = fitted.fit
     start, end = answer.start.plan, answer.end.plan
+    slowdown = slowdown_of(answer.steps)
     return FitDocument(
         target=FitTargetPart(name=start.spec.name, about=start.spec.get("about"), method=start.method),
         machine=machine_part(start.budget),
         status=answer.status,
         before=judged_part(start),
         after=judged_part(end),
-        steps=tuple(step_part(step) for step in answer.end.steps),
-        changes=plain_changes(answer.end.changes),
-        slowdown=None if answer.end.slowdown is None else round(answer.end.slowdown, 3),
+        steps=tuple(step_part(step) for step in answer.steps),
+        changes=plain_changes(changes_of(answer.steps)),
+        slowdown=None if slowdown is None else round(slowdown, 3),
         left_over=answer.left_over if answer.status in ("expected", "no") else {},
         machines=_machines(answer),
         alone=tuple(alone_part(item) for item in answer.alone),
@@ -183,8 +184,8 @@ def _machines(answer: Fit) -> dict[MachineFor, CatalogueMachinePart | None]:
     if answer.status in ("already", "unknown", "grows"):
         return {}
     machines: dict[MachineFor, CatalogueMachinePart | None] = {"as_it_is": _machine(answer.start.plan)}
-    if answer.mild is not None and answer.mild.steps:
-        machines["without_changing_learning"] = _machine(answer.mild.plan)
+    if answer.mild:
+        machines["without_changing_learning"] = _machine(answer.mild[-1].after.plan)
     return machines
 
 

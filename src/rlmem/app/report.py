@@ -101,19 +101,19 @@ def remedies(subject: Subject) -> tuple[RemedyPart, ...]:
 
 
 def _remedy(item: Alone, subject: Subject) -> RemedyPart:
-    written = write(subject, item.state)
+    written = write(subject, (item.step,))
     is_diff = written.kind == "diff"
     return remedy_part(
         item.step,
         fits=item.fits,
-        diff=written.text if is_diff else step_diff(item.step, subject.asked),
+        diff=written.text if is_diff else step_diff(item.step),
         text=None if is_diff or written.kind == "nothing" else written.text,
         by_hand=written.by_hand,
     )
 
 
-def step_diff(step: Step, asked: RunSpec) -> str:
+def step_diff(step: Step) -> str:
     """The fields that a step changes; one that only has to be said, lest it follow another, has no old line."""
-    new = step.change.values
+    new, asked = step.change.values, step.before.asked
     old = {path: asked.get(path) if value is None else value for path, value in step.old.items()}
     return fields_diff({path: value for path, value in old.items() if path in asked or value != new[path]}, new)

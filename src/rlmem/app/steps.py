@@ -25,7 +25,7 @@ def remedy_part(
     step: Step, *, fits: bool, diff: str, text: str | None = None, by_hand: tuple[str, ...] = ()
 ) -> RemedyPart:
     """Return a remedy with the change to make as documents have it."""
-    after = tuple(f"{top.device.upper()} {sentence(top)}" for top in step.after.tops)
+    after = tuple(f"{top.device.upper()} {sentence(top)}" for top in step.after.plan.tops)
     return RemedyPart(**_told(step), fits=fits, after=after, diff=diff, text=text, by_hand=by_hand)
 
 

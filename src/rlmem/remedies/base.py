@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from rlmem.capacity import over
 from rlmem.core.plan import Plan
-from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 
 #: What a change touches, the mildest first. lossless: the learner sees the same numbers; speed: it sees the same, or all
@@ -55,56 +54,42 @@ class Remedy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """A remedy applied: what changed, and the plans before and after it."""
+    """A remedy applied: what changed, and the run before and after it."""
 
     remedy: Remedy
     change: Change
     #: The values that were there, as the framework resolved them; ``None`` for none.
     old: Mapping[str, Any]
-    before: Plan
-    after: Plan
+    before: Subject
+    after: Subject
 
     @property
     def saves(self) -> dict[str, int]:
         """Bytes saved at the expected peak, by device; ``plan(before) − plan(after)``, so it can be negative."""
         return {
             top.device: top.expected_bytes - (now.expected_bytes if now else 0)
-            for top in self.before.tops
-            for now in (self.after.top(top.device),)
+            for top in self.before.plan.tops
+            for now in (self.after.plan.top(top.device),)
         }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """A run after some steps."""
+#: Steps on one run, each applied to what the one before it left.
+Steps: TypeAlias = tuple[Step, ...]
 
-    subject: Subject
-    steps: tuple[Step, ...] = ()
 
-    @property
-    def asked(self) -> RunSpec:
-        """What is asked for now."""
-        return self.subject.asked
+def slowdown_of(steps: Steps) -> float | None:
+    """Return how many times as long training takes with all steps; ``None`` when one of them is unknown."""
+    product = 1.0
+    for step in steps:
+        if step.remedy.slowdown is None:
+            return None
+        product *= step.remedy.slowdown
+    return product
 
-    @property
-    def plan(self) -> Plan:
-        """Its plan."""
-        return self.subject.plan
 
-    @property
-    def slowdown(self) -> float | None:
-        """All steps together; ``None`` when one of them is unknown."""
-        product = 1.0
-        for step in self.steps:
-            if step.remedy.slowdown is None:
-                return None
-            product *= step.remedy.slowdown
-        return product
-
-    @property
-    def changes(self) -> dict[str, Any]:
-        """All values that differ from what was asked for at first."""
-        return {path: value for step in self.steps for path, value in step.change.values.items()}
+def changes_of(steps: Steps) -> dict[str, Any]:
+    """Return all values that differ from what was asked for at first."""
+    return {path: value for step in steps for path, value in step.change.values.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,49 +100,46 @@ class Wishes:
     kinds: tuple[str, ...] = KINDS
     max_slowdown: float | None = None
 
-    def allow(self, steps: tuple[Step, ...]) -> bool:
+    def allow(self, steps: Steps) -> bool:
         """Whether these steps are acceptable; a slowdown that nobody knows is not under any limit."""
         if any(step.remedy.kind not in self.kinds or self.keep & set(step.change.values) for step in steps):
             return False
         if self.max_slowdown is None:
             return True
-        product = 1.0
-        for step in steps:
-            if step.remedy.slowdown is None:
-                return False
-            product *= step.remedy.slowdown
-        return product <= self.max_slowdown
+        slowdown = slowdown_of(steps)
+        return slowdown is not None and slowdown <= self.max_slowdown
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Alone:
-    """A remedy by itself on the run as it is: a state of one step."""
+    """A remedy by itself on the run as it is."""
 
-    state: State
+    step: Step
     fits: bool
-
-    @property
-    def step(self) -> Step:
-        """The only step."""
-        return self.state.steps[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fit:
     """The answer: the run before, the steps that make it fit or come closest, and every remedy by itself."""
 
-    start: State
+    start: Subject
     #: The chosen steps; none when the run fits already, or when nothing helps.
-    end: State
+    steps: Steps = ()
     #: ``already`` (nothing to do), ``fits`` (with its upper bound), ``expected`` (only as expected), ``no``, ``unknown``
     #: (a limit with no figure to hold against it) or ``grows`` (a leak, which no step makes fit).
     status: str
     alone: tuple[Alone, ...] = ()
-    #: The run with every step that leaves learning alone; ``None`` when it fits as it is.
-    mild: State | None = None
+    #: Every step that leaves learning alone; none when the run fits as it is.
+    mild: Steps = ()
+
+    @property
+    def end(self) -> Subject:
+        """The run with all steps."""
+        return self.steps[-1].after if self.steps else self.start
 
     @property
     def left_over(self) -> dict[str, int]:
         """Bytes still above the limit at the upper bound, by device."""
-        found = {top.device: over(self.end.plan, device=top.device) for top in self.end.plan.tops}
-        return {device: size for device, size in found.items() if size > 0}
+        plan = self.end.plan
+        excess = {top.device: over(plan, device=top.device) for top in plan.tops}
+        return {device: size for device, size in excess.items() if size > 0}

@@ -12,7 +12,7 @@ from rlmem.core.fields import find_field, plain_value
 from rlmem.core.spec import RunSpec
 from rlmem.frameworks import find_adapter
 from rlmem.frameworks.base import Swap
-from rlmem.remedies.base import State, Step
+from rlmem.remedies.base import Step, Steps, changes_of
 from rlmem.units import MIB
 
 #: Fields that are arguments of a model of the same name.
@@ -48,7 +48,7 @@ class Arguments:
     #: Options of the compact buffer: name to Python source.
     options: Mapping[str, str] = field(default_factory=dict)
     #: Steps that no argument expresses.
-    rest: tuple[Step, ...] = ()
+    rest: Steps = ()
 
     @property
     def options_name(self) -> str:
@@ -61,7 +61,7 @@ class Arguments:
         return self.options_name.replace("_kwargs", "_class")
 
 
-def arguments(start: RunSpec, state: State) -> Arguments:
+def arguments(start: RunSpec, steps: Steps) -> Arguments:
     """Which steps of a resolved run are arguments, and which are not.
 
     A buffer that needs more than its class (n-step returns move into its options, a recurrent one is assigned later)
@@ -69,7 +69,7 @@ def arguments(start: RunSpec, state: State) -> Arguments:
     """
     adapter = find_adapter(start)
     swap, values, options, rest = None, dict[str, str](), dict[str, str](), list[Step]()
-    for step in state.steps:
+    for step in steps:
         paths = set(step.change.values)
         found = adapter.swap(start) if paths <= set(STORES) else None
         if found is not None and found.options is not None and start.get("replay.kind") != "n-step":
@@ -92,10 +92,10 @@ def _options(changes: Mapping[str, Any]) -> dict[str, str]:
     return out
 
 
-def run_file(state: State) -> Written:
+def run_file(steps: Steps) -> Written:
     """Fields of a run file, as YAML."""
     lines, sections = [], dict[str, dict[str, Any]]()
-    for path, value in state.changes.items():
+    for path, value in changes_of(steps).items():
         section, dot, name = path.partition(".")
         if dot:
             sections.setdefault(section, {})[name] = plain_value(find_field(path), value)
@@ -106,13 +106,13 @@ def run_file(state: State) -> Written:
     for section, values in sections.items():
         inside = ", ".join(f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in values.items())
         lines.append(f"{section}: {{{inside}}}")
-    hand = tuple(f"{step.remedy.title}: {step.change.how}" for step in state.steps)
+    hand = tuple(f"{step.remedy.title}: {step.change.how}" for step in steps)
     return Written(kind="yaml" if lines else "nothing", text="\n".join(lines), by_hand=hand)
 
 
-def snippet(start: RunSpec, state: State) -> Written:
+def snippet(start: RunSpec, steps: Steps) -> Written:
     """Python for a program that cannot be edited: the import and the arguments."""
-    found = arguments(start, state)
+    found = arguments(start, steps)
     lines = []
     given = dict(found.values)
     if found.swap:
@@ -125,20 +125,20 @@ def snippet(start: RunSpec, state: State) -> Written:
     return Written(kind="python" if lines else "nothing", text="\n".join(lines), by_hand=by_hand(found.rest))
 
 
-def by_hand(steps: tuple[Step, ...]) -> tuple[str, ...]:
+def by_hand(steps: Steps) -> tuple[str, ...]:
     """What is left to do, a sentence a step."""
     return tuple(f"{step.remedy.title}: {step.change.how}" for step in steps)
 
 
-def zoo_hyperparameters(start: RunSpec, state: State) -> tuple[dict[str, str], Arguments]:
+def zoo_hyperparameters(start: RunSpec, steps: Steps) -> tuple[dict[str, str], Arguments]:
     """Hyperparameters of an RL Zoo entry: name to Python source, as ``--hyperparams`` evaluates it.
 
     rl_zoo3 2.9 evaluates ``--hyperparams`` values, and then ``replay_buffer_class`` once more where it is text, which is
     also what 'rl_zoo3 enjoy' expects of it. A class is named through ``__import__``: rlmem is not among the names it knows.
     """
-    found = arguments(start, state)
+    found = arguments(start, steps)
     given = dict(found.values)
-    given |= {name: str(state.changes[name]) for name in _ZOO_COUNTS if name in state.changes}
+    given |= {name: str(changes_of(steps)[name]) for name in _ZOO_COUNTS if name in changes_of(steps)}
     if found.swap:
         named = f'__import__("{found.swap.module}",fromlist=["sb3"]).{found.swap.store}'
         given[found.class_name] = repr(named) if found.class_name in _EVALUATED else named
@@ -148,9 +148,9 @@ def zoo_hyperparameters(start: RunSpec, state: State) -> tuple[dict[str, str], A
     return given, replace(found, rest=rest)
 
 
-def zoo(target: str, args: tuple[str, ...], start: RunSpec, state: State) -> Written:
+def zoo(target: str, args: tuple[str, ...], start: RunSpec, steps: Steps) -> Written:
     """The hyperparameters as YAML for a file of one's own, and the command line with them."""
-    given, found = zoo_hyperparameters(start, state)
+    given, found = zoo_hyperparameters(start, steps)
     if not given:
         return Written(kind="nothing", by_hand=by_hand(found.rest))
     algo, _, env = target.partition(":")[2].partition("/")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from rlmem.core.edits import Edit, overlap
 from rlmem.core.spec import RunSpec
-from rlmem.remedies.base import State, Step
+from rlmem.remedies.base import Step, Steps
 from rlmem.remedies.program import Arguments, arguments, by_hand
 from rlmem.scripts import UNKNOWN, Script
 from rlmem.scripts.names import Name
@@ -37,13 +37,13 @@ class _UnclearError(Exception):
     """A step that cannot be written as an edit; the message says why."""
 
 
-def edit_script(script: Script, start: RunSpec, state: State) -> Edited:
+def edit_script(script: Script, start: RunSpec, steps: Steps) -> Edited:
     """The steps on a resolved run as edits of the script that builds it."""
-    wanted = arguments(start, state)
+    wanted = arguments(start, steps)
     try:
         model = _model(script, start)
     except _UnclearError as reason:
-        return Edited(by_hand=(str(reason), *by_hand(state.steps)))
+        return Edited(by_hand=(str(reason), *by_hand(steps)))
     edits: list[Edit] = []
     left: list[str] = []
     jobs = [

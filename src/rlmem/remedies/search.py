@@ -18,7 +18,7 @@ from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.remedies import KNOBS, REMEDIES
-from rlmem.remedies.base import Alone, Change, Fit, Goal, Remedy, State, Step, Wishes
+from rlmem.remedies.base import Alone, Change, Fit, Goal, Remedy, Step, Steps, Wishes, slowdown_of
 from rlmem.remedies.finders import lowest
 from rlmem.units import MIB
 
@@ -35,8 +35,8 @@ _LAST = ("history", "frame_stack")
 class Search:
     """Looks for steps on one run.
 
-    ``writable`` says whether all steps of a state can be written down for the user. Lossless steps that can are preferred to
-    those that he has to make by hand.
+    ``writable`` says whether steps can all be written down for the user. Lossless steps that can are preferred to those
+    that he has to make by hand.
     """
 
     def __init__(
@@ -44,172 +44,180 @@ class Search:
         subject: Subject,
         wishes: Wishes | None = None,
         remedies: Sequence[Remedy] = REMEDIES,
-        writable: Callable[[State], bool] | None = None,
+        writable: Callable[[Steps], bool] | None = None,
     ) -> None:
         self.wishes = wishes or Wishes()
         self.remedies = remedies
         self.writable = writable
-        self.start = State(subject=subject)
+        self.start = subject
 
     def fit(self) -> Fit:
         """The smallest change under which the run fits, or what comes nearest."""
-        start, plan = self.start, self.start.plan
-        if over(plan) <= 0:
-            return Fit(start=start, end=start, status="already")
+        start = self.start
+        if over(start.plan) <= 0:
+            return Fit(start=start, status="already")
         alone = self.alone()
-        mild = self._any(self._any(start, "lossless", expected=False), "speed", expected=False)
-        found = self._found(start, expected=False)
-        if found is not None:
-            return Fit(start=start, end=found, status="fits", alone=alone, mild=mild)
-        if over(plan, expected=True) <= 0:  # as expected it fits already
-            return Fit(start=start, end=self._closest(mild), status="expected", alone=alone, mild=mild)
-        found = self._found(start, expected=True)
-        if found is not None:
-            return Fit(start=start, end=found, status="expected", alone=alone, mild=mild)
+        mild = self._any(self._any((), "lossless", expected=False), "speed", expected=False)
+        steps = self._enough(expected=False)
+        if steps is not None:
+            return Fit(start=start, steps=steps, status="fits", alone=alone, mild=mild)
+        if over(start.plan, expected=True) <= 0:  # as expected it fits already
+            return Fit(start=start, steps=self._closest(mild), status="expected", alone=alone, mild=mild)
+        steps = self._enough(expected=True)
+        if steps is not None:
+            return Fit(start=start, steps=steps, status="expected", alone=alone, mild=mild)
         closest = self._closest(mild)
-        status = "expected" if over(closest.plan, expected=True) <= 0 else "no"
-        return Fit(start=start, end=closest, status=status, alone=alone, mild=mild)
+        status = "expected" if over(self.after(closest).plan, expected=True) <= 0 else "no"
+        return Fit(start=start, steps=closest, status=status, alone=alone, mild=mild)
 
     # -- one step --------------------------------------------------------------------------------------------------
 
-    def apply(self, state: State, remedy: Remedy, *, expected: bool = False, device: str | None = None) -> State | None:
-        """The run with one remedy more; ``None`` where it does not apply, saves nothing, is not wanted, or is refused."""
+    def after(self, steps: Steps) -> Subject:
+        """The run with some steps."""
+        return steps[-1].after if steps else self.start
+
+    def apply(self, steps: Steps, remedy: Remedy, *, expected: bool = False, device: str | None = None) -> Steps | None:
+        """Steps with one remedy more; ``None`` where it does not apply, saves nothing, is not wanted, or is refused."""
         if remedy.kind not in self.wishes.kinds:
             return None
-        change = remedy.find(state.subject, Goal(expected=expected, device=device))
+        before = self.after(steps)
+        change = remedy.find(before, Goal(expected=expected, device=device))
         if change is None:
             return None
         try:
-            after = state.subject.having(change.values)
+            after = before.having(change.values)
         except SpecError:
             return None
-        if _refused(after.plan) - _refused(state.plan):
+        if _refused(after.plan) - _refused(before.plan):
             return None
-        old = {path: state.plan.spec.get(path) for path in change.values}
-        step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=after.plan)
+        old = {path: before.spec.get(path) for path in change.values}
+        step = Step(remedy=remedy, change=change, old=old, before=before, after=after)
         if max(step.saves.values(), default=0) <= 0:
             return None  # numba, say, takes more than a small store gives back
-        steps = (*state.steps, step)
-        return State(subject=after, steps=steps) if self.wishes.allow(steps) else None
+        longer = (*steps, step)
+        return longer if self.wishes.allow(longer) else None
 
-    def _all(self, state: State, remedies: Iterable[Remedy], *, expected: bool) -> State | None:
+    def _all(self, steps: Steps, remedies: Iterable[Remedy], *, expected: bool) -> Steps | None:
         """Every one of some remedies, in order; ``None`` when one of them does not apply."""
         for remedy in remedies:
-            found = self.apply(state, remedy, expected=expected)
-            if found is None:
+            longer = self.apply(steps, remedy, expected=expected)
+            if longer is None:
                 return None
-            state = found
-        return state
+            steps = longer
+        return steps
 
-    def _any(self, state: State, kind: str, *, expected: bool, written: bool = False) -> State:
+    def _any(self, steps: Steps, kind: str, *, expected: bool, written: bool = False) -> Steps:
         """As many remedies of a class as apply and make something smaller; with ``written`` those that can be written down."""
         for remedy in self._of(kind):
-            found = self.apply(state, remedy, expected=expected)
-            if found is None or (written and self.writable is not None and not self.writable(found)):
+            longer = self.apply(steps, remedy, expected=expected)
+            if longer is None or (written and self.writable is not None and not self.writable(longer)):
                 continue
-            if _helps(state, found):
-                state = found
-        return state
+            if _helps(longer[-1]):
+                steps = longer
+        return steps
 
     def _of(self, kind: str) -> list[Remedy]:
         return [remedy for remedy in self.remedies if remedy.kind == kind]
 
     def alone(self) -> tuple[Alone, ...]:
         """Every remedy that applies, by itself."""
-        states = (self.apply(self.start, remedy) for remedy in self.remedies)
-        return tuple(Alone(state=state, fits=over(state.plan) <= 0) for state in states if state is not None)
+        ways = (self.apply((), remedy) for remedy in self.remedies)
+        return tuple(Alone(step=way[0], fits=self._over(way) <= 0) for way in ways if way is not None)
+
+    def _over(self, steps: Steps, *, expected: bool = False, device: str | None = None) -> int:
+        """Bytes above the limit with some steps."""
+        return over(self.after(steps).plan, expected=expected, device=device)
 
     # -- the classes -----------------------------------------------------------------------------------------------
 
-    def _found(self, start: State, *, expected: bool) -> State | None:
-        most = start
+    def _enough(self, *, expected: bool) -> Steps | None:
+        """The mildest steps under which the run fits."""
+        most: Steps = ()
         for written in (True, False) if self.writable else (False,):
-            most = self._any(start, "lossless", expected=expected, written=written)
-            found = self._smallest(start, most, expected=expected)
-            if found is not None:
-                return found
+            most = self._any((), "lossless", expected=expected, written=written)
+            fewest = self._smallest((), most, expected=expected)
+            if fewest is not None:
+                return fewest
         slower = self._any(most, "speed", expected=expected)
-        found = self._smallest(most, slower, expected=expected)
-        if found is not None:
-            return self._pruned(start, found, expected=expected)
-        return self._learning(start, slower, expected=expected)
+        fewest = self._smallest(most, slower, expected=expected)
+        if fewest is not None:
+            return self._pruned(fewest, expected=expected)
+        return self._learning(slower, expected=expected)
 
-    def _smallest(self, start: State, most: State, *, expected: bool) -> State | None:
-        """The fewest of the steps between two states that are enough, and of those the least slow."""
-        if over(most.plan, expected=expected) > 0:
+    def _smallest(self, first: Steps, most: Steps, *, expected: bool) -> Steps | None:
+        """The fewest of the steps after the first ones that are enough, and of those the least slow."""
+        if self._over(most, expected=expected) > 0:
             return None
-        remedies = [step.remedy for step in most.steps[len(start.steps) :]]
+        remedies = [step.remedy for step in most[len(first) :]]
         for size in range(1, len(remedies) + 1):
-            states = (self._all(start, chosen, expected=expected) for chosen in combinations(remedies, size))
-            fitting = [state for state in states if state is not None and over(state.plan, expected=expected) <= 0]
+            ways = (self._all(first, chosen, expected=expected) for chosen in combinations(remedies, size))
+            fitting = [way for way in ways if way is not None and self._over(way, expected=expected) <= 0]
             if fitting:
-                return min(fitting, key=lambda state: (_slow(state), over(state.plan)))
+                return min(fitting, key=lambda way: (_slow(way), self._over(way)))
         return most
 
-    def _pruned(self, start: State, end: State, *, expected: bool) -> State:
+    def _pruned(self, steps: Steps, *, expected: bool) -> Steps:
         """Without the steps that are not needed, or save a batch from being cut up less than twice as fine."""
-        for remedy in _slowest_first(end):
-            kept = [step.remedy for step in end.steps if step.remedy is not remedy]
-            state = self._all(start, kept, expected=expected)
-            if state is None or over(state.plan, expected=expected) > 0:
+        for remedy in _slowest_first(steps):
+            others = [step.remedy for step in steps if step.remedy is not remedy]
+            fewer = self._all((), others, expected=expected)
+            if fewer is None or self._over(fewer, expected=expected) > 0:
                 continue
-            if _share(state, "speed") >= _share(end, "speed") * FINER_SHARE:
-                end = state
-        return end
+            if _share(fewer, "speed") >= _share(steps, "speed") * FINER_SHARE:
+                steps = fewer
+        return steps
 
-    def _learning(self, start: State, base: State, *, expected: bool) -> State | None:
+    def _learning(self, base: Steps, *, expected: bool) -> Steps | None:
         """Milder steps as far as they go, and as little change of learning as possible on top."""
-        found = self._turned(base, expected=expected)
-        if found is None:
+        best = self._turned(base, expected=expected)
+        if best is None:
             return None
         for remedy in _slowest_first(base):
-            milder = [
-                step.remedy for step in found.steps if step.remedy.kind != "learning" and step.remedy is not remedy
-            ]
-            state = self._all(start, milder, expected=expected)
-            without = self._turned(state, expected=expected) if state is not None else None
+            milder = [step.remedy for step in best if step.remedy.kind != "learning" and step.remedy is not remedy]
+            fewer = self._all((), milder, expected=expected)
+            without = self._turned(fewer, expected=expected) if fewer is not None else None
             worth = WORTH_SHARE if remedy.kind == "speed" else 0
-            if without is not None and _share(without, "learning") >= _share(found, "learning") - worth:
-                found = without
-        return found
+            if without is not None and _share(without, "learning") >= _share(best, "learning") - worth:
+                best = without
+        return best
 
-    def _turned(self, base: State, *, expected: bool) -> State | None:
+    def _turned(self, base: Steps, *, expected: bool) -> Steps | None:
         """One change of learning that is enough; else one for each device that is over its limit."""
-        if over(base.plan, expected=expected) <= 0:
+        if self._over(base, expected=expected) <= 0:
             return base
-        states = [self.apply(base, remedy, expected=expected) for remedy in self._of("learning")]
-        fitting = [state for state in states if state is not None and over(state.plan, expected=expected) <= 0]
+        ways = [self.apply(base, remedy, expected=expected) for remedy in self._of("learning")]
+        fitting = [way for way in ways if way is not None and self._over(way, expected=expected) <= 0]
         if fitting:
             return min(fitting, key=_least_change)
-        state = base
-        for device in [top.device for top in base.plan.tops]:
-            if over(state.plan, expected=expected, device=device) <= 0:
+        steps = base
+        for device in [top.device for top in self.after(base).plan.tops]:
+            if self._over(steps, expected=expected, device=device) <= 0:
                 continue
-            here = [self.apply(state, remedy, expected=expected, device=device) for remedy in self._of("learning")]
-            enough = [s for s in here if s is not None and over(s.plan, expected=expected, device=device) <= 0]
+            here = [self.apply(steps, remedy, expected=expected, device=device) for remedy in self._of("learning")]
+            enough = [way for way in here if way is not None and self._over(way, expected=expected, device=device) <= 0]
             if not enough:
                 return None
-            state = min(enough, key=_least_change)
-        return state if over(state.plan, expected=expected) <= 0 else None
+            steps = min(enough, key=_least_change)
+        return steps if self._over(steps, expected=expected) <= 0 else None
 
-    def _closest(self, mild: State) -> State:
+    def _closest(self, mild: Steps) -> Steps:
         """As near as it gets: every step that makes the run smaller, and each knob as far down as it helps."""
-        state = self._any(mild, "learning", expected=False)
+        steps = self._any(mild, "learning", expected=False)
         for remedy in self._of("learning"):
-            lower = self._lowered(state, remedy)
-            if lower is not None and over(lower.plan) <= over(state.plan) - WORTH_BYTES:
-                state = lower
-        return state
+            lower = self._lowered(steps, remedy)
+            if lower is not None and self._over(lower) <= self._over(steps) - WORTH_BYTES:
+                steps = lower
+        return steps
 
-    def _lowered(self, state: State, remedy: Remedy) -> State | None:
+    def _lowered(self, steps: Steps, remedy: Remedy) -> Steps | None:
         """A knob at the lowest value that is still the same kind of run."""
         path = KNOBS.get(remedy.name)
-        now = state.plan.spec.get(path) if path else None
+        now = self.after(steps).spec.get(path) if path else None
         if path is None or not isinstance(now, int):
             return None
         value = lowest(now)
         turned = replace(remedy, find=lambda subject, goal: Change(values={path: value}, how=f"{path}={value}"))
-        return self.apply(state, turned) if value < now else None
+        return self.apply(steps, turned) if value < now else None
 
 
 def _refused(plan: Plan) -> set[str]:
@@ -218,24 +226,25 @@ def _refused(plan: Plan) -> set[str]:
     return {refusal.reason for refusal in found if refusal.severity == "error"}
 
 
-def _helps(before: State, after: State) -> bool:
+def _helps(step: Step) -> bool:
     """Whether some device is smaller at its peak."""
-    highs = {top.device: top.high_bytes for top in before.plan.tops}
-    return any(after_top.high_bytes < highs.get(after_top.device, inf) for after_top in after.plan.tops)
+    highs = {top.device: top.high_bytes for top in step.before.plan.tops}
+    return any(top.high_bytes < highs.get(top.device, inf) for top in step.after.plan.tops)
 
 
-def _slow(state: State) -> float:
-    return inf if state.slowdown is None else state.slowdown
+def _slow(steps: Steps) -> float:
+    slowdown = slowdown_of(steps)
+    return inf if slowdown is None else slowdown
 
 
-def _slowest_first(state: State) -> list[Remedy]:
-    remedies = [step.remedy for step in reversed(state.steps) if step.remedy.kind != "learning"]
+def _slowest_first(steps: Steps) -> list[Remedy]:
+    remedies = [step.remedy for step in reversed(steps) if step.remedy.kind != "learning"]
     return sorted(remedies, key=lambda remedy: -(inf if remedy.slowdown is None else remedy.slowdown))
 
 
-def _share(state: State, kind: str) -> float:
+def _share(steps: Steps, kind: str) -> float:
     """How much of their values the counts keep that steps of a class turn, all together; 1 when none is turned."""
-    return prod(_kept(step) for step in state.steps if step.remedy.kind == kind)
+    return prod(_kept(step) for step in steps if step.remedy.kind == kind)
 
 
 def _kept(step: Step) -> float:
@@ -245,7 +254,7 @@ def _kept(step: Step) -> float:
     return min(counts, default=0.0 if step.remedy.kind == "learning" else 1.0)
 
 
-def _least_change(state: State) -> tuple[bool, float]:
+def _least_change(steps: Steps) -> tuple[bool, float]:
     """A knob that keeps most of its value first; those that change what the policy sees last."""
-    step = state.steps[-1]
+    step = steps[-1]
     return any(path in _LAST for path in step.change.values), -_kept(step)

@@ -137,7 +137,7 @@ def _capacity(desk: Desk, state: State) -> dict[str, Any]:
 def _fit(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.plan(state)
     found = desk.planning.fit(planned.state)
-    return to_plain(fit_document(Fitted(fit=found, written=write(planned.subject, found.end))))
+    return to_plain(fit_document(Fitted(fit=found, written=write(planned.subject, found.steps))))
 
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:

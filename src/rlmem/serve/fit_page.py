@@ -37,7 +37,7 @@ def fit_steps(planned: Planned, fit: Fit) -> list[Child]:
             element("p", {"class": "done"}, "It fits as it is: nothing to change."),
             again,
         ]
-    count = len(fit.end.steps)
+    count = len(fit.steps)
     apply = "Apply them one by one and see what each does." if count > 1 else "Apply it and see what it does."
     words = {
         "fits": f"It fits with {count} step{'s' if count > 1 else ''}. {apply}",
@@ -45,11 +45,9 @@ def fit_steps(planned: Planned, fit: Fit) -> list[Child]:
         "no": "No steps make it fit; these come closest." if count else "No step that is known helps.",
     }[fit.status]
     rows: list[Child] = []
-    asked = planned.subject.asked
-    for number, step in enumerate(fit.end.steps, 1):
+    for number, step in enumerate(fit.steps, 1):
         state = state.having({path: value_text(path, value) for path, value in step.change.values.items()})
-        rows.append(_step(number, step, state, step_diff(step, asked)))
-        asked = asked.having(step.change.values, step.remedy.name)
+        rows.append(_step(number, step, state, step_diff(step)))
     whole = (
         element("a", {"class": "button", "href": f"/?{state.query}&_fit=1", **_swap(state)}, f"Apply all {count}")
         if count > 1
@@ -78,8 +76,8 @@ def _swap(state: State) -> dict[str, str]:
 def _step(number: int, step: Step, state: State, diff: str) -> Element:
     words = ", ".join(
         f"{top.device.upper()} {format_size(top.expected_bytes)} → {format_size(after.expected_bytes)}"
-        for top in step.before.tops
-        if (after := step.after.top(top.device)) and after.expected_bytes != top.expected_bytes
+        for top in step.before.plan.tops
+        if (after := step.after.plan.top(top.device)) and after.expected_bytes != top.expected_bytes
     )
     label = "Apply this step" if number == 1 else f"Apply steps 1 to {number}"
     return element(

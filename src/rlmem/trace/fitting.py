@@ -10,7 +10,7 @@ from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.programs.points import REFUSED
-from rlmem.remedies.base import Fit, State, Wishes
+from rlmem.remedies.base import Fit, Steps, Wishes, changes_of
 from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_script
 from rlmem.remedies.search import Search
@@ -41,8 +41,7 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
             raise
         return Loop(job, wishes, None, text, script, run.facts).fitted()
     if found.plan.leaks:
-        state = State(subject=found)
-        return Fitted(fit=Fit(start=state, end=state, status="grows"), written=Written(kind="nothing"))
+        return Fitted(fit=Fit(start=found, status="grows"), written=Written(kind="nothing"))
     if not found.is_changeable:
         if script is None or text is None:
             return _unedited(found)
@@ -51,21 +50,21 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
         found = _started_smaller(job, found)
     start = found.plan.spec
 
-    def by_hand(state: State) -> tuple[str, ...]:
+    def by_hand(steps: Steps) -> tuple[str, ...]:
         if job.target.kind == "zoo":
-            return zoo(job.target.text, job.target.args, start, state).by_hand
-        return edit_script(script, start, state).by_hand if script else snippet(start, state).by_hand
+            return zoo(job.target.text, job.target.args, start, steps).by_hand
+        return edit_script(script, start, steps).by_hand if script else snippet(start, steps).by_hand
 
-    fit = Search(found, wishes, writable=lambda state: not by_hand(state)).fit()
-    needed = _needed(job.target, fit.end)
+    fit = Search(found, wishes, writable=lambda steps: not by_hand(steps)).fit()
+    needed = _needed(job.target, fit.steps)
     if job.target.kind == "zoo":
-        given, _ = zoo_hyperparameters(start, fit.end)
+        given, _ = zoo_hyperparameters(start, fit.steps)
         args = with_hyperparameters(job.target.args, given)
-        written = zoo(job.target.text, job.target.args, start, fit.end)
+        written = zoo(job.target.text, job.target.args, start, fit.steps)
         return Fitted(fit=fit, written=_with(written, needed), args=args)
     if script is None or text is None:
-        return Fitted(fit=fit, written=_with(snippet(start, fit.end), needed))
-    edited = edit_script(script, start, fit.end)
+        return Fitted(fit=fit, written=_with(snippet(start, fit.steps), needed))
+    edited = edit_script(script, start, fit.steps)
     draft = Draft().and_edits(Path(job.target.text), text, edited.edits)
     return fitted_by_edits(fit, job.target, draft, (*edited.by_hand, *needed))
 
@@ -74,9 +73,9 @@ def _with(written: Written, more: tuple[str, ...]) -> Written:
     return replace(written, by_hand=(*written.by_hand, *more))
 
 
-def _needed(target: RunnableTarget, state: State) -> tuple[str, ...]:
+def _needed(target: RunnableTarget, steps: Steps) -> tuple[str, ...]:
     """What the target's interpreter lacks for a compact buffer."""
-    if "storage" not in state.changes:
+    if "storage" not in changes_of(steps):
         return ()
     return lacking(target, "rlmem", "numba")
 
@@ -107,9 +106,8 @@ def _was_refused(run: DryRun) -> bool:
 
 def _unedited(found: Subject) -> Fitted:
     """A loop of its own in something that is not a script to edit."""
-    state = State(subject=found)
     status = "already" if over(found.plan) <= 0 else "expected" if over(found.plan, expected=True) <= 0 else "no"
-    return Fitted(fit=Fit(start=state, end=state, status=status), written=Written(kind="nothing"))
+    return Fitted(fit=Fit(start=found, status=status), written=Written(kind="nothing"))
 
 
 def _script(target: RunnableTarget) -> tuple[Text | None, Script | None]:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from rlmem.agent.protocol import Facts
 from rlmem.capacity import over
@@ -20,7 +19,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.remedies import REMEDIES
-from rlmem.remedies.base import Change, Fit, Remedy, State, Step, Wishes
+from rlmem.remedies.base import Change, Fit, Remedy, Step, Steps, Wishes
 from rlmem.remedies.finders import LEAST_SHARE
 from rlmem.remedies.script import edit_loop_buffer, loop_knob
 from rlmem.rules.knobs import rounded_down
@@ -56,7 +55,7 @@ class Loop:
     ) -> None:
         self.job, self.wishes, self.text, self.script = job, wishes, text, script
         self.path = Path(job.target.text)
-        self.start = State(subject=start) if start else None
+        self.start = start
         self.early = self._early()
         #: The plan of a copy that grows for as long as it runs, if one did.
         self.leaking: Plan | None = None
@@ -74,41 +73,45 @@ class Loop:
     def fitted(self) -> Fitted:
         """Already, by keeping observations once, by a count on top of that, by a count alone; else the closest."""
         if self.start is not None and self.early:
-            found = self._traced(Draft(), "dry run with an earlier update")
-            self.start = State(subject=found)
+            self.start = self._traced(Draft(), "dry run with an earlier update")
         if self.start is not None and over(self.start.plan) <= 0:
-            return self._answer("already", self.start, Draft())
+            return self._answer("already", (), Draft())
         swapped, draft = self._swapped()
-        if swapped is not None and over(swapped.plan) <= 0:
+        after = self._after(swapped)
+        if after is not None and over(after.plan) <= 0:
             return self._answer("fits", swapped, draft)
         turned = self._turned(swapped, draft)
         if turned is not None:
             return self._answer("fits", *turned)
-        if swapped is None:
+        if after is None:
             raise AnalysisError(f"{self.job.target.text}: it cannot start here, and no setting was found that lets it")
-        return self._answer("expected" if over(swapped.plan, expected=True) <= 0 else "no", swapped, draft)
+        return self._answer("expected" if over(after.plan, expected=True) <= 0 else "no", swapped, draft)
 
-    def _answer(self, status: str, end: State, draft: Draft) -> Fitted:
-        start = self.start or State(subject=replace(end.subject, plan=end.steps[0].before))
-        leaking = end.plan if end.plan.leaks else self.leaking if status == "no" else None
+    def _after(self, steps: Steps) -> Subject | None:
+        """The run with some steps; ``None`` where it cannot start."""
+        return steps[-1].after if steps else self.start
+
+    def _answer(self, status: str, steps: Steps, draft: Draft) -> Fitted:
+        start = self.start or steps[0].before
+        fit = Fit(start=start, steps=steps, status=status)
+        leaking = fit.end.plan if fit.end.plan.leaks else self.leaking if status == "no" else None
         if leaking is not None:  # no count makes a leak fit
-            grown = State(subject=replace(end.subject, plan=leaking))
-            return fitted_by_edits(Fit(start=grown, end=grown, status="grows"), self.job.target, Draft(), ())
-        fit = Fit(start=start, end=end, status=status)
-        by_hand = () if status == "already" else (*self._lacking(end), *self._by_hand(end, draft))
+            grown = replace(fit.end, plan=leaking)
+            return fitted_by_edits(Fit(start=grown, status="grows"), self.job.target, Draft(), ())
+        by_hand = () if status == "already" else (*self._lacking(steps), *self._by_hand(steps, draft))
         return fitted_by_edits(fit, self.job.target, draft, by_hand)
 
-    def _lacking(self, end: State) -> tuple[str, ...]:
-        names = {step.remedy.name for step in end.steps}
+    def _lacking(self, steps: Steps) -> tuple[str, ...]:
+        names = {step.remedy.name for step in steps}
         if ROWS_ONCE.name in names:
             return lacking(self.job.target, "rlmem")
         return lacking(self.job.target, "rlmem", "numba") if "compact-store" in names else ()
 
-    def _by_hand(self, end: State, draft: Draft) -> tuple[str, ...]:
+    def _by_hand(self, steps: Steps, draft: Draft) -> tuple[str, ...]:
         """What no edit says: another buffer, values of the command line, numbers that stand in several places."""
-        learning = any(step.remedy.kind == "learning" for step in end.steps)
+        learning = any(step.remedy.kind == "learning" for step in steps)
         lines = [self.twice.by_hand] if self.twice and self.twice.reason else []
-        if self.twice and not self.twice.reason and self.twice.frames > 1 and (learning or not end.steps):
+        if self.twice and not self.twice.reason and self.twice.frames > 1 and (learning or not steps):
             lines.append(self.twice.frames_by_hand)
         if draft.args is not None:
             lines.append(f"on the command line: {shlex.join(['python', self.job.target.text, *draft.args])}")
@@ -130,57 +133,61 @@ class Loop:
             "write it everywhere the same number is meant"
         )
 
-    def _swapped(self) -> tuple[State | None, Draft]:
+    def _swapped(self) -> tuple[Steps, Draft]:
         """Each observation once, where it helps: rlmem's buffer in place of SB3's, or rows in place of two arrays."""
         edits = edit_loop_buffer(self.script, COMPACT.store, COMPACT.module)
         if edits:
             return self._once(_BY_NAME["compact-store"], COMPACT.sentence, self.path, edits)
         if self.twice is None or not self.twice.edits:
-            return self.start, Draft()
+            return (), Draft()
         return self._once(ROWS_ONCE, HOW, Path(self.twice.script.path), self.twice.edits)
 
-    def _once(self, remedy: Remedy, how: str, path: Path, edits: tuple[Edit, ...]) -> tuple[State | None, Draft]:
+    def _once(self, remedy: Remedy, how: str, path: Path, edits: tuple[Edit, ...]) -> tuple[Steps, Draft]:
         change = Change(values={"storage": "compact"}, how=how)
         if not self._allows(remedy, change):
-            return self.start, Draft()
+            return (), Draft()
         try:
             text = self.text if path.resolve() == self.path.resolve() else read_file(path)
             draft = Draft().and_edits(path, text, edits)
             found = self._traced(draft, f"dry run with {remedy.name}")
         except (AnalysisError, Unreadable) as error:  # no rlmem in that interpreter, or a buffer used in another way
-            return self.start, self._unchanged(f"the edited copy did not run ({error})")
+            return (), self._unchanged(f"the edited copy did not run ({error})")
         if self.start is not None and over(found.plan) >= over(self.start.plan):
-            return self.start, self._unchanged("the edited copy needs as much: its rows do not follow one another")
-        before = self.start or State(subject=found)
-        return self._stepped(before, remedy, change, {"storage": "plain"}, found.plan), draft
+            return (), self._unchanged("the edited copy needs as much: its rows do not follow one another")
+        before = self.start or found
+        after = replace(before, plan=found.plan)
+        step = Step(remedy=remedy, change=change, old={"storage": "plain"}, before=before, after=after)
+        return (step,), draft
 
     def _unchanged(self, reason: str) -> Draft:
         self.twice = replace(self.twice, reason=reason) if self.twice else None
         return Draft()
 
-    def _turned(self, state: State | None, draft: Draft) -> tuple[State, Draft] | None:
-        """The largest value of a count under which it fits."""
+    def _turned(self, steps: Steps, draft: Draft) -> tuple[Steps, Draft] | None:
+        """The largest value of a count under which it fits, as one step more."""
+        now = self._after(steps)
         for knob in self.knobs:
             remedy = _BY_NAME[knob.field.replace("_", "-")]
             wanted = Change(values={knob.field: 1}, how="")
-            needed = over(state.plan) if state is not None else 0
-            least = over(state.plan, expected=True) if state is not None else 0
+            needed = over(now.plan) if now is not None else 0
+            least = over(now.plan, expected=True) if now is not None else 0
             if knob.count.inline or not self._allows(remedy, wanted) or (knob.nbytes and knob.nbytes <= least):
                 continue
-            now = knob.count.value
-            line = Line(partial(self._at, knob, draft), now)
-            if state is not None:
-                line.seen[now] = state.plan
+            value = knob.count.value
+            line = Line(partial(self._at, knob, draft), value)
+            if now is not None:
+                line.seen[value] = now.plan
                 if knob.nbytes > needed and not draft.edits:
-                    line.first = rounded_down(round(now * (1 - needed / knob.nbytes) * UNDER))
-            value = line.largest()
-            if value is not None:
-                plan = line.seen[value]
-                before = state or self._extended(plan.spec, line.extended(now))
-                how = f"{knob.count.name}: {knob.count.text} becomes {knob.count.written(value)} ({knob.count.place})"
-                change = Change(values={knob.field: value}, how=how)
-                after = self._stepped(before, remedy, change, {knob.field: now}, plan)
-                return after, self._with(knob.count, draft, value)
+                    line.first = rounded_down(round(value * (1 - needed / knob.nbytes) * UNDER))
+            largest = line.largest()
+            if largest is not None:
+                plan = line.seen[largest]
+                before = now or self._extended(plan.spec, line.extended(value))
+                how = f"{knob.count.name}: {knob.count.text} becomes {knob.count.written(largest)} ({knob.count.place})"
+                change = Change(values={knob.field: largest}, how=how)
+                after = replace(before, plan=plan)
+                step = Step(remedy=remedy, change=change, old={knob.field: value}, before=before, after=after)
+                return (*steps, step), self._with(knob.count, draft, largest)
         return None
 
     def _with(self, count: Count, draft: Draft, value: int) -> Draft:
@@ -219,13 +226,9 @@ class Loop:
         note = f"in the copies that were run, learning starts after {EARLY_STEPS:,} steps, so that an update is seen"
         return replace(found, plan=replace(found.plan, notes=(note, *found.plan.notes)))
 
-    def _extended(self, spec: RunSpec, plan: Plan) -> State:
+    def _extended(self, spec: RunSpec, plan: Plan) -> Subject:
         """The run at a size that cannot be started, by a plan that was extended to it."""
-        return State(subject=Subject(asked=spec, plan=plan, source=self.job.form, is_changeable=False))
-
-    def _stepped(self, state: State, remedy: Remedy, change: Change, old: Mapping[str, Any], plan: Plan) -> State:
-        step = Step(remedy=remedy, change=change, old=old, before=state.plan, after=plan)
-        return State(subject=replace(state.subject, plan=plan), steps=(*state.steps, step))
+        return Subject(asked=spec, plan=plan, source=self.job.form, is_changeable=False)
 
 
 class Line:

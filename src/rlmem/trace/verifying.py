@@ -13,6 +13,7 @@ from rlmem.core.working import Working
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
+from rlmem.remedies.base import changes_of
 from rlmem.trace.drafts import tried
 from rlmem.trace.fitted import Fitted
 from rlmem.trace.points import measure_alone
@@ -46,7 +47,7 @@ class Verified:
 
 def verify_described(target: Target, fitted: Fitted, limits: PointLimits, working: Working) -> Verified:
     """A preset or a run file, by the programs that run described runs."""
-    sets = tuple(f"{path}={_text(value)}" for path, value in fitted.fit.end.changes.items())
+    sets = tuple(f"{path}={_text(value)}" for path, value in changes_of(fitted.fit.steps).items())
     before, first = _measured(lambda: measure_described(target, {}, limits), "before", working)
     changed = replace(target, sets=(*target.sets, *sets))
     after, second = _measured(lambda: measure_described(changed, {}, limits), "after", working)

@@ -12,7 +12,7 @@ from rlmem.budget import make_budget
 from rlmem.core.edits import apply
 from rlmem.core.plan import Plan
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import State, Wishes
+from rlmem.remedies.base import Steps, Wishes
 from rlmem.remedies.program import run_file, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_loop_buffer, edit_script, loop_knob
 from rlmem.remedies.search import Search
@@ -23,14 +23,14 @@ CODED = 'coded_bytes={"image": [8000, 9000, 10000], "vector": [100, 124, 124]}'
 
 
 @cache
-def found(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> tuple[Plan, State]:
+def found(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> tuple[Plan, Steps]:
     subject = ClosedForm().subject(load(name, sets), make_budget(ram=ram, vram=vram))
-    return subject.plan, Search(subject, Wishes(**wishes)).fit().end
+    return subject.plan, Search(subject, Wishes(**wishes)).fit().steps
 
 
-def edited(text: str, plan: Plan, end: State) -> tuple[str, tuple[str, ...]]:
+def edited(text: str, plan: Plan, steps: Steps) -> tuple[str, tuple[str, ...]]:
     script = parse_script(text)
-    result = edit_script(script, plan.spec, end)
+    result = edit_script(script, plan.spec, steps)
     after = apply(script.text, result.edits)
     parse_script(after)
     return after, result.by_hand
@@ -144,17 +144,17 @@ def test_workers_move_into_the_process() -> None:
         "from stable_baselines3.common.vec_env import SubprocVecEnv\n"
         "env = make_vec_env(make, n_envs=2, vec_env_cls=SubprocVecEnv)\nPPO('CnnPolicy', env).learn(1)\n"
     )
-    plan, end = found("pyboy-ppo", "8GB", kinds=("speed",))
-    step = next(step for step in end.steps if step.remedy.name == "environments-in-process")
-    after, left = edited(text, plan, State(subject=end.subject, steps=(step,)))
+    plan, steps = found("pyboy-ppo", "8GB", kinds=("speed",))
+    step = next(step for step in steps if step.remedy.name == "environments-in-process")
+    after, left = edited(text, plan, (step,))
     assert left == ()
     assert "vec_env_cls=DummyVecEnv)" in after
     assert "import DummyVecEnv\n" in after
 
 
 def test_a_run_file_gets_fields_that_give_the_same_run() -> None:
-    plan, end = found("drone-swarm", "2GB")
-    fields = yaml.safe_load(run_file(end).text)
+    plan, steps = found("drone-swarm", "2GB")
+    fields = yaml.safe_load(run_file(steps).text)
     assert fields == {
         "storage": "stream",
         "batch_size": 11378,
@@ -165,8 +165,8 @@ def test_a_run_file_gets_fields_that_give_the_same_run() -> None:
 
 
 def test_fields_of_one_section_are_written_together() -> None:
-    _, end = found("drone-swarm", "1.15GB", "agents=64", keep=frozenset({"storage"}), kinds=("lossless",))
-    fields = yaml.safe_load(run_file(end).text)
+    _, steps = found("drone-swarm", "1.15GB", "agents=64", keep=frozenset({"storage"}), kinds=("lossless",))
+    fields = yaml.safe_load(run_file(steps).text)
     assert fields["rollout"] == {"store": "array", "keeps_graph": False}
 
 
@@ -177,7 +177,7 @@ def test_a_factory_gets_a_snippet() -> None:
     assert 'replay_buffer_kwargs=dict(budget="6784MiB", spill=".")' in written.text
 
 
-def _start(pair: tuple[Plan, State]) -> tuple[Any, State]:
+def _start(pair: tuple[Plan, Steps]) -> tuple[Any, Steps]:
     return pair[0].spec, pair[1]
 
 
