@@ -145,7 +145,7 @@ ALLOWED = {
         "watch",
     ),
     # views: no planner, no store, no rule, nothing of /proc
-    "report": ("core", "documents", "errors", "machines", "units", "version", "watch"),
+    "report": ("core", "documents", "errors", "machines", "units", "version"),
     "serve": (
         "agent",
         "app",
@@ -188,7 +188,6 @@ ALLOWED = {
         "swarm",
         "units",
         "version",
-        "watch",
     ),
     # doors: ``python -m rlmem``, ``python -m rlmem.swarm``
     "__main__": ("cli",),

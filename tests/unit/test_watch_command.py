@@ -22,7 +22,7 @@ import jsonschema
 import pytest
 
 from rlmem.agent import proc
-from rlmem.app.watch import moment_document
+from rlmem.app.watch import LiveTargets, latest_document, moment_document
 from rlmem.cli import run
 from rlmem.core.holdings import Holding, Portion, Progress
 from rlmem.core.moments import Forecast, Growth, Judgement, Moment
@@ -262,37 +262,41 @@ class FakeSession:
         return self.judgement
 
 
+def drawn_of(frame: Frame) -> MomentDocument:
+    return latest_document(frame, NOON)
+
+
 def make_watching(frames: Sequence[Frame]) -> Watching:
     session: Session = FakeSession(frames)  # type: ignore[assignment]
     return Watching([session])
 
 
 def test_a_plain_line_leaves_counts_out_before_it_is_parted() -> None:
-    lines = views.plain_line(make_frame(), NOON, 80).split("\n")
+    lines = views.plain_line(drawn_of(make_frame()), 80).split("\n")
     assert max(map(len, lines)) <= 80
     assert "threads" not in " ".join(lines)
     assert all(line.startswith(" " * 10) for line in lines[1:])
-    assert views.plain_line(make_frame(), NOON, 400) == views.plain_line(make_frame(), NOON)
+    assert views.plain_line(drawn_of(make_frame()), 400) == views.plain_line(drawn_of(make_frame()))
 
 
 def test_views_of_a_frame() -> None:
     frame = make_frame()
-    assert views.plain_line(frame, NOON) == (
+    assert views.plain_line(drawn_of(frame)) == (
         "12:00:00  47068  20.0 GiB of 24 (83 %)  2 processes  53 threads  leaking: residual grows 39.1 MiB/min outside any "
         "buffer: leak suspected"
     )
-    processes = views.process_table(frame)
+    processes = views.process_table(drawn_of(frame))
     assert processes.rows == (("47068", "main", "20.0 GiB", "19.0 GiB", "53", 'python "train".py'),)
     assert "VRAM" not in [column.title for column in processes.columns]  # there is none
-    assert views.owner_table(frame).rows == (
+    assert views.owner_table(drawn_of(frame)).rows == (
         ("buffer.obs", "10.0 GiB", "40.0 GiB", "███           25 %", ""),
         ("self.episode_infos", "1.00 GiB", "1.00 GiB", "31.0 k items", "40.1 MiB/min (+3.1 k/min)"),
         ("net.weight", "1.00 MiB", "1.00 MiB", "", ""),
     )
-    assert "pressure 3.1 %" in views.status_text(frame)
+    assert "pressure 3.1 %" in views.status_text(drawn_of(frame).moment)
     cache = replace(frame, moment=replace(frame.moment, cache_bytes=GIB, vram_bytes=GIB, vram_limit_bytes=8 * GIB))
-    assert "file cache 1.00 GiB, which can be dropped" in views.status_text(cache)
-    assert "cache 1.00 GiB  VRAM 1.00 GiB of 8" in views.plain_line(cache, NOON)
+    assert "file cache 1.00 GiB, which can be dropped" in views.status_text(drawn_of(cache).moment)
+    assert "cache 1.00 GiB  VRAM 1.00 GiB of 8" in views.plain_line(drawn_of(cache))
 
     moments = [replace(frame.moment, at_s=float(at), tree_bytes=at * GIB) for at in range(20)]
     drawn = views.history_plot(moments, width=40, height=6)
@@ -382,7 +386,7 @@ def test_the_dashboard_shows_what_the_frames_say_and_obeys_its_keys() -> None:
     watching = make_watching(frames)
 
     async def drive() -> None:
-        app = Dashboard(watching, interval_s=0.2)
+        app = Dashboard(LiveTargets(watching), interval_s=0.2)
         async with app.run_test(size=(120, 45)) as pilot:
             await until(pilot, lambda: "self.episode_infos" in screen_of(app))
             assert "leaking: residual grows 39.1 MiB/min" in text_of(app, "#verdict")
@@ -417,7 +421,7 @@ def test_the_dashboard_cuts_no_number_in_a_small_terminal(size: tuple[int, int])
     frames = [replace(frame, holdings=holdings, members=members, portions=portions)] * 2000
 
     async def drive() -> None:
-        app = Dashboard(make_watching(frames), interval_s=0.1)
+        app = Dashboard(LiveTargets(make_watching(frames)), interval_s=0.1)
         async with app.run_test(size=size) as pilot:
             await until(pilot, lambda: "(heap)" in screen_of(app) and "now" in screen_of(app))
             shown = screen_of(app)
@@ -439,7 +443,7 @@ def test_the_dashboard_closes_when_the_process_has_ended() -> None:
     watching = make_watching([make_frame()] * 3)
 
     async def drive() -> None:
-        app = Dashboard(watching, interval_s=0.01)
+        app = Dashboard(LiveTargets(watching), interval_s=0.01)
         async with app.run_test() as pilot:
             await until(pilot, lambda: not app.is_running or watching.is_over)
 
@@ -454,7 +458,7 @@ def test_the_dashboard_on_a_real_process(target: subprocess.Popen[bytes]) -> Non
     watching = watch_all([target.pid], interval_s=0.05)
 
     async def drive() -> None:
-        app = Dashboard(watching, interval_s=0.05)
+        app = Dashboard(LiveTargets(watching), interval_s=0.05)
         async with app.run_test(size=(120, 45)) as pilot:
             await until(pilot, lambda: "kept" in screen_of(app) and "(heap)" in screen_of(app))
             assert f" {target.pid} " in screen_of(app)
@@ -496,7 +500,7 @@ def test_classes_of_memory_stand_among_the_owners_and_small_ones_are_added_up() 
         for number in range(5)
     )
     frame = make_frame()
-    rows = views.owner_table(make_frame(portions=portions, holdings=(*(frame.holdings or ()), *small))).rows
+    rows = views.owner_table(drawn_of(make_frame(portions=portions, holdings=(*(frame.holdings or ()), *small)))).rows
     assert [row[:2] for row in rows] == [
         ("buffer.obs", "10.0 GiB"),
         ("(heap)", "6.00 GiB"),
@@ -505,4 +509,4 @@ def test_classes_of_memory_stand_among_the_owners_and_small_ones_are_added_up() 
         ("(thread stacks)", "92.0 KiB"),
         ("(7 smaller)", "6.00 MiB"),
     ]
-    assert views.owner_table(make_frame(holdings=None)).rows == ()
+    assert views.owner_table(drawn_of(make_frame(holdings=None))).rows == ()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 
@@ -14,12 +14,74 @@ from rlmem.cli.common import in_typed_unit
 from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
-    from rlmem.app.watch import Event, WatchRequest
-    from rlmem.watch.watching import Watching
+    from rlmem.app.watch import LiveTargets
+    from rlmem.documents.watch import WatchEndPart, WatchEvent
 
-#: Seconds between plain lines; a change of the verdict is told at once.
-PLAIN_EVERY = 10.0
+#: Time between plain lines; a change of the verdict is told at once.
+PLAIN_EVERY = "10s"
 SHORTEST = 0.05
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WatchOutput:
+    """How a watch is shown: ``--plain``, ``--json``, or a dashboard in a terminal."""
+
+    plain: bool = False
+    as_json: bool = False
+
+    def show(self, event: WatchEvent) -> None:
+        """Print a line of an event; with ``--json`` moments are the only ones on standard output."""
+        from rlmem.documents.contract import to_plain
+        from rlmem.documents.moment import MomentDocument
+        from rlmem.documents.watch import NotePart, RemarkPart
+        from rlmem.report.lines import text_width
+        from rlmem.report.watch import plain_line
+
+        usual = sys.stderr if self.as_json else sys.stdout
+        match event:
+            case MomentDocument() if self.as_json:
+                print(json.dumps(to_plain(event)), flush=True)
+            case MomentDocument():
+                print(plain_line(event, text_width(sys.stdout)), flush=True)
+            case NotePart(target=target, text=text):
+                if not self.as_json:  # JSON has them in each line
+                    _print(f"{target}: {text}", usual)
+            case RemarkPart(text=text, is_aside=is_aside):
+                _print(text, sys.stderr if is_aside else usual)
+            case end:
+                self._finish(end, usual)
+
+    def _finish(self, end: WatchEndPart, stream: TextIO) -> None:
+        from rlmem.report.watch import end_lines
+
+        for line in end_lines(end):
+            _print(line, stream)
+        if end.failure:
+            _print(f"rlmem: {end.failure}", sys.stderr)
+
+    def draw(self, targets: LiveTargets) -> bool:
+        """Show the dashboard, in a terminal; where Textual is not installed say so and return false."""
+        if self.plain or self.as_json or not sys.stdout.isatty():
+            return False
+        try:
+            from rlmem.report.dashboard import Dashboard
+        except ModuleNotFoundError as error:
+            if (error.name or "").split(".")[0] not in {"textual", "rich"}:
+                raise
+            print(
+                "the dashboard needs Textual: pip install 'rlmem[watch]'; plain lines follow (--plain asks for them)",
+                file=sys.stderr,
+            )
+            return False
+        Dashboard(targets, interval_s=targets.interval_s, seconds=targets.seconds).run()
+        return True
+
+
+def _print(text: str, stream: TextIO) -> None:
+    """Print a line as a terminal holds it."""
+    from rlmem.report.lines import hanging, text_width
+
+    print(hanging("", text, text_width(stream)), file=stream, flush=True)
 
 
 @click.command("watch")
@@ -34,18 +96,22 @@ SHORTEST = 0.05
     help="Everybody in a cgroup, such as a container's; its file cache is shown apart.",
 )
 @click.option(
-    "--interval", metavar="SECONDS", type=click.FloatRange(min=SHORTEST), default=1.0, show_default=True,
+    "--interval", "interval_s", metavar="SECONDS", type=click.FloatRange(min=SHORTEST), default=1.0, show_default=True,
     help="Time between samples.",
 )  # fmt: skip
-@click.option("--for", "for_", metavar="DURATION", help="End after this time, such as 90s, 10min or 1h30.")
+@click.option("--for", "duration", metavar="DURATION", help="End after this time, such as 90s, 10min or 1h30.")
 @click.option("--plain", is_flag=True, help="Lines of text; the default when the output is no terminal.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a line and sample (schema rlmem.moment/1).")
 @click.option(
     "--every", metavar="DURATION", help="Time between lines. Default: 10s for text, every sample for --json."
 )  # fmt: skip
 @click.option("--no-owners", is_flag=True, help="Never ask the program's agent which objects hold its memory.")
-@click.option("--prometheus", metavar="PORT", type=click.IntRange(0, 65535), help="Serve /metrics on this port.")
-@click.option("--prometheus-host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to serve on.")
+@click.option(
+    "--prometheus", "port", metavar="PORT", type=click.IntRange(0, 65535), help="Serve /metrics on this port."
+)
+@click.option(
+    "--prometheus-host", "host", metavar="HOST", default="127.0.0.1", show_default=True, help="Address to serve on."
+)
 @click.option(
     "--warn-at",
     metavar="SIZE|PERCENT",
@@ -59,22 +125,7 @@ SHORTEST = 0.05
     "--fail-on", type=click.Choice(["leaking", "stuck"]), multiple=True,
     help="End with exit code 1 on this verdict; repeatable.",
 )  # fmt: skip
-def command(
-    pids: tuple[str, ...],
-    names: tuple[str, ...],
-    cgroups: tuple[Path, ...],
-    interval: float,
-    for_: str | None,
-    plain: bool,
-    as_json: bool,
-    every: str | None,
-    no_owners: bool,
-    prometheus: int | None,
-    prometheus_host: str,
-    warn_at: str | None,
-    fail_at: str | None,
-    fail_on: tuple[str, ...],
-) -> int:
+def command(plain: bool, as_json: bool, every: str | None, no_owners: bool, **options: Any) -> int:
     """Watch running processes: totals, owners, growth, the limit that will bite, and what it will come to.
 
     Each PID is watched with its children. The verdict is normal, filling (what grows has a known end), leaking
@@ -92,106 +143,10 @@ def command(
     Keys in a terminal: q quit, p pause, e ask for owners now, n next process. Exits 0 when the processes have ended or
     after Ctrl-C, 1 when --fail-at or --fail-on was met, 130 after Ctrl-C before anything was seen.
     """
-    from rlmem.app.watch import WatchRequest, open_watching
-    from rlmem.units import parse_duration
-    from rlmem.watch.thresholds import Thresholds, parse_level
+    from rlmem.app.watch import WatchRequest, watch
 
     if plain and as_json:
         raise UsageError("--plain and --json contradict each other")
-    request = WatchRequest(
-        pids=pids,
-        names=names,
-        cgroups=cgroups,
-        interval_s=interval,
-        for_s=parse_duration(for_) if for_ else None,
-        every_s=parse_duration(every) if every else 0.0 if as_json else PLAIN_EVERY,
-        asks_owners=not no_owners,
-        thresholds=Thresholds(
-            warn_at=parse_level(warn_at, "--warn-at") if warn_at else None,
-            fail_at=parse_level(fail_at, "--fail-at") if fail_at else None,
-            fail_on=fail_on,
-        ),
-    )
-    watching = open_watching(request)
-    with ExitStack() as stack:
-        if prometheus is not None:
-            from rlmem.watch.prometheus import Exporter
-
-            exporter = Exporter(prometheus, lambda: watching.frames, host=prometheus_host)
-            exporter.start()
-            stack.callback(exporter.stop)
-            print(f"serving {exporter.url}", file=sys.stderr)
-        if not (plain or as_json) and sys.stdout.isatty() and _dashboard(watching, request):
-            return _finish(watching)
-        return _lines(watching, request, as_json=as_json)
-
-
-def _dashboard(watching: Watching, request: WatchRequest) -> bool:
-    """The dashboard, where Textual is installed; else a line that says so."""
-    try:
-        from rlmem.report.dashboard import Dashboard
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in {"textual", "rich"}:
-            raise
-        print(
-            "the dashboard needs Textual: pip install 'rlmem[watch]'; plain lines follow (--plain asks for them)",
-            file=sys.stderr,
-        )
-        return False
-    Dashboard(watching, interval_s=request.interval_s, seconds=request.for_s).run()
-    return True
-
-
-def _lines(watching: Watching, request: WatchRequest, *, as_json: bool) -> int:
-    """Write a line for each event."""
-    from rlmem.app.watch import watch
-
-    try:
-        for event in watch(watching, request):
-            _show(event, as_json=as_json)
-    except KeyboardInterrupt:
-        if not any(target.frame for target in watching.targets):
-            raise
-        print(file=sys.stderr)
-    return _finish(watching, to_stderr=as_json)
-
-
-def _show(event: Event, *, as_json: bool) -> None:
-    from rlmem.app.watch import Noted, Seen, moment_document
-    from rlmem.documents.contract import to_plain
-    from rlmem.report.lines import text_width
-    from rlmem.report.watch import plain_line
-
-    match event:
-        case Seen(frame=frame, when=when) if as_json:
-            print(json.dumps(to_plain(moment_document(frame, when))), flush=True)
-        case Seen(frame=frame, when=when):
-            print(plain_line(frame, when, text_width(sys.stdout)), flush=True)
-        case Noted(title=title, note=note):
-            if not as_json:  # JSON has them in each line
-                print(_fitted(f"{title}: {note}", sys.stdout), flush=True)
-        case said:
-            stream = sys.stderr if as_json or said.is_warning else sys.stdout
-            print(_fitted(said.text, stream), file=stream, flush=True)
-
-
-def _finish(watching: Watching, *, to_stderr: bool = False) -> int:
-    """A line on each target, and the exit code."""
-    from rlmem.app.watch import finish
-    from rlmem.report.watch import summary_line
-
-    stream = sys.stderr if to_stderr else sys.stdout
-    said, targets = finish(watching)
-    for text in (*(event.text for event in said), *map(summary_line, targets)):
-        print(_fitted(text, stream), file=stream)
-    if watching.failure:
-        print(_fitted(f"rlmem: {watching.failure}", sys.stderr), file=sys.stderr)
-        return 1
-    return 0
-
-
-def _fitted(text: str, stream: TextIO) -> str:
-    """A line as a terminal holds it."""
-    from rlmem.report.lines import hanging, text_width
-
-    return hanging("", text, text_width(stream))
+    out = WatchOutput(plain=plain, as_json=as_json)
+    request = WatchRequest(every=every or (None if as_json else PLAIN_EVERY), asks_owners=not no_owners, **options)
+    return 1 if watch(request, out.show, draw=out.draw).failure else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -14,13 +14,13 @@ from textual.containers import VerticalScroll
 from textual.widgets import Footer, Static
 from textual.worker import get_current_worker
 
+from rlmem.documents.moment import MomentDocument
+from rlmem.documents.watch import WatchedPart
 from rlmem.report import watch as views
 from rlmem.report.layout import lay_out, wrap
 from rlmem.report.lines import shortened
 from rlmem.report.terminal import drawn_table
 from rlmem.report.view import Table
-from rlmem.watch.session import Frame
-from rlmem.watch.watching import Watched, Watching
 
 if TYPE_CHECKING:
     from textual.events import Resize
@@ -33,6 +33,25 @@ LEAST_PLOT, MOST_PLOT = 4, 12
 FEW_PROCESSES = 3
 #: In samples: how often the picture is drawn, and of these how often the plot. Drawing costs more than looking.
 DRAW_EVERY, PLOT_EVERY = 3, 4
+
+
+class Targets(Protocol):
+    """What is shown: one or more targets of a watch, sampled when the dashboard says so."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def is_over(self) -> bool:
+        """Nobody is left, or a threshold was passed."""
+
+    def step(self) -> None:
+        """Take one sample of each."""
+
+    def ask_now(self) -> None:
+        """Ask for owners at the next sample."""
+
+    def target(self, index: int) -> WatchedPart:
+        """Return what there is to draw of one."""
 
 
 class Dashboard(App[None]):
@@ -52,9 +71,9 @@ class Dashboard(App[None]):
         Binding("n", "next", "Next process"),
     ]
 
-    def __init__(self, watching: Watching, *, interval_s: float = 1.0, seconds: float | None = None) -> None:
+    def __init__(self, targets: Targets, *, interval_s: float = 1.0, seconds: float | None = None) -> None:
         super().__init__()
-        self.watching = watching
+        self.targets = targets
         self.is_paused = False
         self._interval, self._shown = interval_s, 0
         self._seconds = seconds
@@ -81,18 +100,18 @@ class Dashboard(App[None]):
     def _sample(self) -> None:
         worker, begin = get_current_worker(), time.monotonic()
         due, samples = begin, 0
-        while not worker.is_cancelled and not self.watching.is_over:
+        while not worker.is_cancelled and not self.targets.is_over:
             if self._seconds is not None and time.monotonic() - begin >= self._seconds:
                 self.call_from_thread(self.exit)
                 return
-            self.watching.step()
+            self.targets.step()
             if not (worker.is_cancelled or samples % DRAW_EVERY):
                 self.call_from_thread(self._refresh)
             samples += 1
             due = max(due + self._interval, time.monotonic())
             while not worker.is_cancelled and time.monotonic() < due:
                 time.sleep(min(0.25, max(0.0, due - time.monotonic())))
-        if not worker.is_cancelled and self.watching.is_over:
+        if not worker.is_cancelled and self.targets.is_over:
             self.call_from_thread(self.exit)
 
     def on_resize(self, event: Resize) -> None:
@@ -108,50 +127,51 @@ class Dashboard(App[None]):
 
     def action_explain(self) -> None:
         """Ask for owners at the next sample."""
-        self.watching.ask_now()
+        self.targets.ask_now()
         self.notify("asking for owners", timeout=2)
 
     def action_next(self) -> None:
         """Show another target."""
-        self._shown, self._plot_rests = (self._shown + 1) % len(self.watching.targets), 0
+        self._shown, self._plot_rests = (self._shown + 1) % len(self.targets), 0
         self._refresh(force=True)
 
     def _refresh(self, *, force: bool = False) -> None:
-        target = self.watching.targets[self._shown]
+        target = self.targets.target(self._shown)
         self._put("#title", self._title(target))
-        if target.frame is not None and (force or not self.is_paused):
-            self._show(target, target.frame)
+        if target.last is not None and (force or not self.is_paused):
+            self._show(target, target.last)
 
-    def _title(self, target: Watched) -> Text:
-        text = Text(target.session.watch.title, style="bold")
-        if target.frame is not None:
+    def _title(self, target: WatchedPart) -> Text:
+        text = Text(target.target, style="bold")
+        if target.last is not None:
             # One line, with room for what is appended.
-            text.append(f"  {shortened(target.frame.command, max(20, self._room - 40))}", style="dim")
-        if len(self.watching.targets) > 1:
-            text.append(f"  {self._shown + 1} of {len(self.watching.targets)}")
+            text.append(f"  {shortened(target.last.command, max(20, self._room - 40))}", style="dim")
+        if len(self.targets) > 1:
+            text.append(f"  {self._shown + 1} of {len(self.targets)}")
         if self.is_paused:
             text.append("  paused", style="bold yellow")
         if target.end:
             text.append(f"  {target.end}", style="bold")
         return text
 
-    def _show(self, target: Watched, frame: Frame) -> None:
-        verdict = Text(style=_STYLES[views.TONES[frame.judgement.state]])
-        verdict.append(self._wrapped(views.verdict_text(frame.judgement)))
-        for reason in frame.judgement.reasons[1:]:
+    def _show(self, target: WatchedPart, document: MomentDocument) -> None:
+        judgement, moment = document.judgement, document.moment
+        verdict = Text(style=_STYLES[views.TONES[judgement.state]])
+        verdict.append(self._wrapped(views.verdict_text(judgement)))
+        for reason in judgement.reasons[1:]:
             verdict.append(f"\n{self._wrapped(reason)}", style="not bold")
         self._put("#verdict", verdict)
-        self._put("#status", Text(self._wrapped(views.status_text(frame))))
+        self._put("#status", Text(self._wrapped(views.status_text(moment))))
         if not self._plot_rests:
             height = min(MOST_PLOT, max(LEAST_PLOT, self.size.height // 4 - 1))
             # The sizes on the axis take up to ten cells.
-            lines = views.history_plot(target.session.history.moments, width=max(20, self._room - 12), height=height)
+            lines = views.history_plot(target.moments, width=max(20, self._room - 12), height=height)
             self._put("#plot", Text("\n".join(lines)))
-        early = len(target.session.history.moments) < PLOT_EVERY
+        early = len(target.moments) < PLOT_EVERY
         self._plot_rests = 0 if early else (self._plot_rests + 1) % PLOT_EVERY
-        self._fill("#processes", self._processes(frame))
-        self._fill("#owners", views.owner_table(frame, bars=self.size.width >= WIDE))
-        self._put("#notes", Text("\n".join(map(self._wrapped, frame.moment.notes)), style="dim"))
+        self._fill("#processes", self._processes(document))
+        self._fill("#owners", views.owner_table(document, bars=self.size.width >= WIDE))
+        self._put("#notes", Text("\n".join(map(self._wrapped, moment.notes)), style="dim"))
 
     def _put(self, name: str, text: Text) -> None:
         """Draw a text that is not there yet; most of a dashboard's cost is drawing, and most of that the layout."""
@@ -173,9 +193,9 @@ class Dashboard(App[None]):
         """Whole words and numbers with their units."""
         return "\n".join(wrap(text, self._room))
 
-    def _processes(self, frame: Frame) -> Table:
+    def _processes(self, document: MomentDocument) -> Table:
         """All of them, or the first few; of a single one the lines above say enough where there is little room."""
-        table = views.process_table(frame, command=80 if self.size.width >= WIDE else 20)
+        table = views.process_table(document, command=80 if self.size.width >= WIDE else 20)
         if self.size.height >= HIGH:
             return table
         few = table.rows[:FEW_PROCESSES] if len(table.rows) > 1 else ()

@@ -1,23 +1,19 @@
-"""Frames of a watch as lines of text, as JSON, and as rows for a table; what to show is decided here, once."""
+"""Moments of a watch as lines of text and as rows for a table; what to show is decided here, once."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 
 from rlmem.core import memory_classes
-from rlmem.core.holdings import Holding, Portion
-from rlmem.core.moments import Growth, Judgement, Moment
-from rlmem.documents.moment import MOST_OWNERS, MemberPart, MomentDocument, MomentPart, TrendPart
-from rlmem.documents.parts import HoldingPart, PortionPart
+from rlmem.core.amounts import count, items, of_limit, rate
+from rlmem.core.moments import Moment
+from rlmem.documents.moment import MOST_OWNERS, JudgementPart, MomentDocument, MomentPart, TrendPart
+from rlmem.documents.parts import HoldingPart
+from rlmem.documents.watch import SeenPart, WatchEndPart
 from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_duration, format_size
-from rlmem.watch import words
-from rlmem.watch.members import Member
-from rlmem.watch.session import Frame
-from rlmem.watch.watching import Watched
 
 TONES = {"unknown": "plain", "normal": "good", "filling": "plain", "leaking": "bad", "stuck": "warn"}
 BAR_WIDTH = 12
@@ -33,15 +29,11 @@ def moment_view(document: MomentDocument) -> View:
     """Return one moment as ``rlmem show`` draws it."""
     judgement, moment = document.judgement, document.moment
     tone = "bad" if judgement.forecast.fits is False else TONES[judgement.state]
-    growths = {growth.name: growth for growth in judgement.owners}
-    tables = {
-        "Owners": _owner_rows(moment.holdings or (), moment.portions or (), growths, moment.tree_bytes),
-        "Processes": _process_rows(document.members, command=80),
-    }
+    tables = {"Owners": owner_table(document), "Processes": process_table(document)}
     return View(
         title=f"{document.target} at {document.time}: {shortened(document.command, 80)}",
         verdict=(
-            (_status_text(moment), "plain"),
+            (status_text(moment), "plain"),
             *((f"{judgement.state}: {reason}", tone) for reason in judgement.reasons),
         ),
         sections=tuple(Section(title=title, tables=(table,)) for title, table in tables.items() if table.rows),
@@ -49,45 +41,49 @@ def moment_view(document: MomentDocument) -> View:
     )
 
 
-def plain_line(frame: Frame, when: datetime, width: int | None = None) -> str:
+def plain_line(document: MomentDocument, width: int | None = None) -> str:
     """``15:04:05  47068  19.8 GiB of 24 (82 %)  53 threads  leaking: …``.
 
     In a width, counts are left out where the line would not hold them, then the verdict goes on under the first line.
     """
-    moment = frame.moment
-    time, head = f"{when:%H:%M:%S}  ", [frame.title, size_text(moment)]
+    moment = document.moment
+    clock = document.time.partition("T")[2][:8]
+    time, head = f"{clock}  ", [document.target, size_text(moment)]
     if moment.cache_bytes is not None:
         head.append(f"cache {format_size(moment.cache_bytes)}")
     if moment.vram_bytes is not None:
-        head.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
+        head.append(f"VRAM {of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
     counts = [f"{moment.processes} processes"] if moment.processes > 1 else []
     counts.append(f"{moment.threads} threads")
-    verdict = verdict_text(frame.judgement)
+    verdict = verdict_text(document.judgement)
     whole = time + "  ".join([*head, *counts, verdict])
     if width is None or len(whole) <= width:
         return whole
     return hanging(time, "  ".join([*head, verdict]), width)
 
 
-def size_text(moment: Moment | MomentPart) -> str:
+def size_text(moment: MomentPart) -> str:
     """The size against the limit."""
-    text = words.of_limit(moment.tree_bytes, moment.limit_bytes)
+    text = of_limit(moment.tree_bytes, moment.limit_bytes)
     return f"{text} ({moment.tree_bytes / moment.limit_bytes:.0%})".replace("%", " %") if moment.limit_bytes else text
 
 
-def verdict_text(judgement: Judgement) -> str:
+def verdict_text(judgement: JudgementPart) -> str:
     """The state and its first reason."""
     return f"{judgement.state}: {judgement.reasons[0]}" if judgement.reasons else judgement.state
 
 
-def summary_line(target: Watched) -> str:
-    """What was seen in all, when it is over."""
-    if target.frame is None or target.peak is None:
-        return f"{target.session.watch.title}: nothing was seen"
-    seconds = target.frame.moment.at_s
+def end_lines(end: WatchEndPart) -> tuple[str, ...]:
+    """What was not told yet, and a line on each target."""
+    return (*end.remarks, *(_summary(title, seen) for title, seen in end.targets))
+
+
+def _summary(title: str, seen: SeenPart | None) -> str:
+    if seen is None:
+        return f"{title}: nothing was seen"
     return (
-        f"watched {target.frame.title} for {format_duration(seconds)}: peak {format_size(target.peak.tree_bytes)} "
-        f"at {format_duration(target.peak.at_s)}; {verdict_text(target.session.judgement)}"
+        f"watched {title} for {format_duration(seen.seconds)}: peak {format_size(seen.peak_bytes)} "
+        f"at {format_duration(seen.peak_at_s)}; {verdict_text(seen.judgement)}"
     )
 
 
@@ -109,12 +105,8 @@ _OWNER = (
 )
 
 
-def process_table(frame: Frame, *, command: int = 80) -> Table:
+def process_table(document: MomentDocument, *, command: int = 80) -> Table:
     """A row for each process, with so many letters of its command."""
-    return _process_rows(frame.members, command=command)
-
-
-def _process_rows(members: Sequence[Member | MemberPart], *, command: int) -> Table:
     rows = (
         (
             str(member.pid),
@@ -125,33 +117,23 @@ def _process_rows(members: Sequence[Member | MemberPart], *, command: int) -> Ta
             str(member.threads),
             shortened(member.command, command),
         )
-        for member in members
+        for member in document.members
     )
     return _without_empty(_PROCESS, tuple(rows))
 
 
-def owner_table(frame: Frame, *, bars: bool = True) -> Table:
+def owner_table(document: MomentDocument, *, bars: bool = True) -> Table:
     """A row for each of the largest owners, with a bar for its fill, and for each class of what has no owner."""
-    growths = {growth.name: growth for growth in frame.judgement.owners}
-    return _owner_rows(frame.holdings or (), frame.portions, growths, frame.moment.tree_bytes, bars=bars)
-
-
-def _owner_rows(
-    holdings: Sequence[Holding | HoldingPart],
-    portions: Sequence[Portion | PortionPart],
-    growths: Mapping[str, Growth | TrendPart],
-    tree_bytes: int,
-    *,
-    bars: bool = True,
-) -> Table:
+    growths = {growth.name: growth for growth in document.judgement.owners}
+    moment = document.moment
     rows = []
-    for held in holdings:
+    for held in moment.holdings or ():
         growth = growths.get(held.path)
-        is_small = not (growth and growth.bytes_per_s > 0) and held.resident_bytes < SMALL_SHARE * tree_bytes
+        is_small = not (growth and growth.bytes_per_s > 0) and held.resident_bytes < SMALL_SHARE * moment.tree_bytes
         sizes = (format_size(held.resident_bytes), format_size(held.nbytes))
         rows.append((held.resident_bytes, is_small, (held.path, *sizes, fill_text(held, bar=bars), _grows(growth))))
-    for portion in portions:
-        is_small = portion.name not in _ALWAYS and portion.resident_bytes < SMALL_SHARE * tree_bytes
+    for portion in moment.portions or ():
+        is_small = portion.name not in _ALWAYS and portion.resident_bytes < SMALL_SHARE * moment.tree_bytes
         cells = (f"({portion.name})", format_size(portion.resident_bytes), "", "", "")
         rows.append((portion.resident_bytes, is_small, cells))
     rows.sort(key=lambda row: -row[0])
@@ -173,12 +155,12 @@ def _without_empty(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...
     )
 
 
-def fill_text(held: Holding | HoldingPart, *, bar: bool = True) -> str:
+def fill_text(held: HoldingPart, *, bar: bool = True) -> str:
     """``███▌         29 %``; a container without a bound says how many there are."""
     if held.filled is None:
         return ""
     if held.capacity is None:
-        return f"{words.count(held.filled)} items"
+        return f"{count(held.filled)} items"
     share = held.filled / held.capacity if held.capacity else 1.0
     if not bar:
         return f"{share:.0%}".replace("%", " %")
@@ -187,30 +169,26 @@ def fill_text(held: Holding | HoldingPart, *, bar: bool = True) -> str:
     return f"{drawn:{BAR_WIDTH}} {share:4.0%}".replace("%", " %")
 
 
-def _grows(growth: Growth | TrendPart | None) -> str:
+def _grows(growth: TrendPart | None) -> str:
     if growth is None or not (growth.bytes_per_s or growth.items_per_s):
         return ""
-    items = f" ({words.items(growth.items_per_s)})" if growth.items_per_s else ""
-    return f"{words.rate(growth.bytes_per_s)}{items}"
+    more = f" ({items(growth.items_per_s)})" if growth.items_per_s else ""
+    return f"{rate(growth.bytes_per_s)}{more}"
 
 
 def _size(nbytes: int | None) -> str:
     return "–" if nbytes is None else format_size(nbytes)
 
 
-def status_text(frame: Frame) -> str:
+def status_text(moment: MomentPart) -> str:
     """Size, limit, pressure, progress in one line."""
-    return _status_text(frame.moment)
-
-
-def _status_text(moment: Moment | MomentPart) -> str:
     parts = [size_text(moment)]
     if moment.limit_name:
         parts.append(f"limit: {moment.limit_name}")
     if moment.cache_bytes is not None:
         parts.append(f"file cache {format_size(moment.cache_bytes)}, which can be dropped")
     if moment.vram_bytes is not None:
-        parts.append(f"VRAM {words.of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
+        parts.append(f"VRAM {of_limit(moment.vram_bytes, moment.vram_limit_bytes)}")
     if moment.pressure is not None:
         parts.append(f"pressure {moment.pressure:.1%}".replace("%", " %"))
     counts = ((moment.processes, "process", "processes"), (moment.threads, "thread", "threads"))

@@ -11,9 +11,9 @@ from datetime import datetime
 from typing import Any
 
 from rlmem.agent import proc
-from rlmem.app.watch import moment_document
+from rlmem.app.watch import latest_document, moment_document
 from rlmem.documents.contract import to_plain
-from rlmem.documents.moment import MomentPart, moment_part
+from rlmem.documents.moment import MomentDocument, MomentPart, moment_part
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.process import attach
 from rlmem.process.processes import Process, every, living
@@ -116,6 +116,10 @@ class Watched:
     spent_s: float = 0.0
     since: float = 0.0
     drawn: dict[str, tuple[int, str]] = field(default_factory=dict)
+
+    def latest(self) -> MomentDocument | None:
+        """The last moment as it is drawn, with owners as they were last seen."""
+        return latest_document(self.frame, datetime.now()) if self.frame else None
 
 
 class Hub:

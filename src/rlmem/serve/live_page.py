@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from urllib.parse import urlencode
 from xml.etree.ElementTree import Element
 
+from rlmem.core.moments import Forecast
 from rlmem.documents.explanation import ExplanationDocument
+from rlmem.documents.moment import MomentDocument
+from rlmem.documents.parts import noun_of
 from rlmem.report.explain import explain_view
 from rlmem.report.html import parts
 from rlmem.report.html.markup import Child, element
@@ -18,7 +21,6 @@ from rlmem.report.watch import TONES, owner_table, process_table, status_text
 from rlmem.serve.live import Candidate, Watched
 from rlmem.units import format_duration, format_size
 from rlmem.watch import words
-from rlmem.watch.session import Frame
 from rlmem.watch.thresholds import Thresholds
 
 #: How often a page asks again.
@@ -151,18 +153,18 @@ def moving(pid: int, warn: str, number: int, children: Child) -> Element:
 
 def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     """What a process holds now, how that came about and what it comes to."""
-    frame = watched.frame
-    if frame is None:
+    latest = watched.latest()
+    if latest is None:
         return moving(watched.pid, warn, watched.number, [element("p", {}, watched.end or "Looking …")])
-    judgement, moment = frame.judgement, frame.moment
+    judgement, moment = latest.judgement, latest.moment
     tone = "bad" if judgement.forecast.fits is False else TONES[judgement.state]
     lines: list[tuple[str, str]] = [(f"{judgement.state}: {reason}", tone) for reason in judgement.reasons]
-    warning = thresholds.warning(moment)
+    warning = thresholds.warning(moment.tree_bytes, moment.limit_bytes)
     if warning:
         lines.insert(0, (warning, "warn"))
     if watched.end:
         lines.insert(0, (watched.end, "warn"))
-    bound = thresholds.warn_at.bound(moment) if thresholds.warn_at else None
+    bound = thresholds.warn_at.bound(moment.limit_bytes) if thresholds.warn_at else None
     levels = [(bound, f"warn at {warn}")] if bound is not None else []
     forecast = judgement.forecast
     chart = memory_chart(
@@ -173,9 +175,9 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     )
     facts = parts.facts(
         [
-            ("now", status_text(frame)),
-            ("forecast", _forecast(frame)),
-            ("progress", _progress(frame)),
+            ("now", status_text(moment)),
+            ("forecast", _forecast(latest)),
+            ("progress", _progress(latest)),
             ("sampled", f"{watched.number:,} times; the sampler takes {_cost(watched)} of a core"),
             ("notes", "; ".join(moment.notes)),
         ]
@@ -183,10 +185,10 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     children = [
         element("section", {"aria-label": "Now"}, parts.verdict(lines), facts),
         parts.section("Memory over time", chart, name="over-time"),
-        _held(frame),
+        _held(latest),
         parts.section(
             "Processes",
-            parts.table(process_table(frame), label="processes", cards=True),
+            parts.table(process_table(latest), label="processes", cards=True),
             name="members",
             note="PSS: a page that several processes share counts once.",
         ),
@@ -198,31 +200,31 @@ def now(watched: Watched, thresholds: Thresholds, warn: str) -> Element:
     )
 
 
-def _held(frame: Frame) -> Element | None:
+def _held(document: MomentDocument) -> Element | None:
     """Who holds the memory; nothing before anybody was asked."""
-    found = owner_table(frame)
-    if not found.rows:
+    table = owner_table(document)
+    if not table.rows:
         return None
     note = "Parentheses: memory of the largest process that no owner has, by class."
-    return parts.section("Owners", parts.table(found, label="owners", cards=True), name="owners", note=note)
+    return parts.section("Owners", parts.table(table, label="owners", cards=True), name="owners", note=note)
 
 
-def _forecast(frame: Frame) -> str:
-    found, limit = frame.judgement.forecast, frame.moment.limit_bytes
-    if found.oom_in_s is not None:
+def _forecast(document: MomentDocument) -> str:
+    forecast = document.judgement.forecast
+    if forecast.oom_in_s is not None:
         between = (
-            f" ({format_duration(found.oom_low_s)} to {format_duration(found.oom_high_s)})"
-            if found.oom_low_s is not None and found.oom_high_s is not None
+            f" ({format_duration(forecast.oom_low_s)} to {format_duration(forecast.oom_high_s)})"
+            if forecast.oom_low_s is not None and forecast.oom_high_s is not None
             else ""
         )
-        return f"out of memory in {format_duration(found.oom_in_s)}{between}"
-    if found.final_bytes is not None:
-        return words.fills(found, limit)
-    return "nothing grows" if frame.judgement.state == "normal" else ""
+        return f"out of memory in {format_duration(forecast.oom_in_s)}{between}"
+    if forecast.final_bytes is not None:
+        return words.fills(noun_of(Forecast, forecast), document.moment.limit_bytes)
+    return "nothing grows" if document.judgement.state == "normal" else ""
 
 
-def _progress(frame: Frame) -> str:
-    progress = frame.moment.progress
+def _progress(document: MomentDocument) -> str:
+    progress = document.moment.progress
     if progress is None or progress.step is None:
         return ""
     return f"step {progress.step:,}" + (f" of {progress.total:,}" if progress.total else "")

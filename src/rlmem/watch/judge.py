@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
+from rlmem.core.amounts import rate
 from rlmem.core.moments import Forecast, Growth, Judgement, Moment
 from rlmem.units import DAY
 from rlmem.watch import words
@@ -222,7 +223,7 @@ def _quiet(seen: Seen, plain: Forecast) -> _Verdict:
     if shape.name != "rises":
         return "normal", (words.shaped(shape),), None, plain
     if not _matters(shape.gained_bytes / shape.seconds, seen.last):
-        return "normal", (f"grows {words.rate(shape.gained_bytes / shape.seconds)}: too slow to matter",), None, plain
+        return "normal", (f"grows {rate(shape.gained_bytes / shape.seconds)}: too slow to matter",), None, plain
     if shape.late_per_s < DIES_OUT * shape.early_per_s:
         return "normal", (words.slows(shape),), None, plain
     return "unknown", (words.may_grow(shape, _largest(seen, shape.gained_bytes / shape.seconds)),), None, plain
@@ -239,13 +240,13 @@ def _full(seen: Seen, gained: float) -> Owner | None:
 def _grows(seen: Seen, total: Trend, plain: Forecast) -> _Verdict:
     """The total grows for certain, and it is not clear what that is."""
     if not _matters(total.per_s, seen.last):
-        return "normal", (f"grows {words.rate(total.per_s)}: too slow to matter",), None, plain
+        return "normal", (f"grows {rate(total.per_s)}: too slow to matter",), None, plain
     forecast = foresee(seen.last, seen.stores, leak=total, pace=seen.pace)
     if not seen.has_names:
         return "unknown", (words.without_names(_named("total", total), forecast),), None, forecast
     residual_grows = seen.residual is not None and seen.residual.goes_on
     if seen.inside_per_s >= MOST_SHARE * total.per_s and not residual_grows:
-        return "normal", (f"grows {words.rate(total.per_s)} inside its stores",), None, plain
+        return "normal", (f"grows {rate(total.per_s)} inside its stores",), None, plain
     return "unknown", (_too_early(seen, "total", total, forecast),), None, forecast
 
 

@@ -21,21 +21,19 @@ class Level:
     nbytes: int | None = None
     share: float | None = None
 
-    def bound(self, moment: Moment) -> int | None:
+    def bound(self, limit_bytes: int | None) -> int | None:
         """In bytes; None for a share where no limit is known."""
         if self.nbytes is not None:
             return self.nbytes
-        if moment.limit_bytes is None or self.share is None:
-            return None
-        return round(self.share * moment.limit_bytes)
+        return None if limit_bytes is None or self.share is None else round(self.share * limit_bytes)
 
-    def sentence(self, moment: Moment) -> str | None:
+    def sentence(self, tree_bytes: int, limit_bytes: int | None) -> str | None:
         """What to say when the tree holds as much; None when it does not."""
-        bound = self.bound(moment)
-        if bound is None or moment.tree_bytes < bound:
+        bound = self.bound(limit_bytes)
+        if bound is None or tree_bytes < bound:
             return None
-        of = f" of the {format_size(moment.limit_bytes)} there are" if self.share and moment.limit_bytes else ""
-        return f"holds {format_size(moment.tree_bytes)}, over {self.text}{of}"
+        of = f" of the {format_size(limit_bytes)} there are" if self.share and limit_bytes else ""
+        return f"holds {format_size(tree_bytes)}, over {self.text}{of}"
 
 
 def parse_level(text: str, option: str) -> Level:
@@ -63,12 +61,12 @@ class Thresholds:
     fail_at: Level | None = None
     fail_on: Sequence[str] = ()
 
-    def warning(self, moment: Moment) -> str | None:
+    def warning(self, tree_bytes: int, limit_bytes: int | None) -> str | None:
         """Why to warn, if there is a reason."""
-        return self.warn_at.sentence(moment) if self.warn_at else None
+        return self.warn_at.sentence(tree_bytes, limit_bytes) if self.warn_at else None
 
     def failure(self, moment: Moment, judgement: Judgement) -> str | None:
         """Why to fail, if there is a reason."""
-        if self.fail_at and (why := self.fail_at.sentence(moment)):
+        if self.fail_at and (why := self.fail_at.sentence(moment.tree_bytes, moment.limit_bytes)):
             return why
         return f"{judgement.state}: {judgement.reasons[0]}" if judgement.state in self.fail_on else None

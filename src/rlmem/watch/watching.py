@@ -75,7 +75,7 @@ class Watching:
             target.session.watch.ask_now()
 
     def _compare(self, target: Watched, frame: Frame) -> None:
-        warning = self.thresholds.warning(frame.moment)
+        warning = self.thresholds.warning(frame.moment.tree_bytes, frame.moment.limit_bytes)
         if warning and not target.warned:
             self._said.append(f"warning: {frame.title} {warning}")
         target.warned = bool(warning)
