@@ -10,7 +10,7 @@ from rlmem.app.runs import stored_document
 from rlmem.app.subjects import open_subject
 from rlmem.core.fields import flatten
 from rlmem.core.plan import Budget
-from rlmem.core.points import Point, axes_text
+from rlmem.core.points import Point, values_text
 from rlmem.core.target import Target
 from rlmem.core.working import Working
 from rlmem.documents.comparison import Side, SidePart, compare_sides
@@ -177,7 +177,7 @@ def _point(document: SweepDocument, label: str, plan: PlanDocument | None) -> Si
         which = " at the values of the plan" if plan is not None else ""
         raise UsageError(f"{label}: no point has a measured peak{which}; 'rlmem show {document.run}' lists them")
     point = max(points, key=lambda point: point.peak_bytes or 0)
-    values = f" at {axes_text(point.values)}" if point.values else ""
+    values = f" at {values_text(point.values)}" if point.values else ""
     text = f"measured {format_size(point.peak_bytes or 0)}{values}: {point.status}"
     return Side(about=_measured(label, document.target, text), ledger=point.ledger())
 

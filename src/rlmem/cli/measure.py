@@ -141,11 +141,11 @@ def _say_known(running: Running) -> None:
 
 
 def _line(done: Done) -> str:
-    from rlmem.report.sweep_view import label
+    from rlmem.core.points import values_text
     from rlmem.units import format_size
 
     point = done.point
-    where = label(point.values) or "peak"
+    where = values_text(point.values) or "peak"
     again = f" (repeat {done.job.repeat + 1})" if done.job.repeat else ""
     size = "" if point.peak_bytes is None else f" {format_size(point.peak_bytes)}"
     ended = "" if point.is_ok else f" {point.status}"

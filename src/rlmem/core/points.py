@@ -11,6 +11,7 @@ from rlmem.core.components import process_of
 from rlmem.core.ledger import PHASES, Entry, Ledger, Peak
 from rlmem.core.memory_classes import UNKNOWN
 from rlmem.core.quantity import Quantity
+from rlmem.units import format_count
 
 #: How a measured process can end; every one of them is a row of the table.
 STATUSES = ("ok", "failed", "oom", "timeout", "killed", "interrupted")
@@ -27,6 +28,24 @@ CACHE, CONTEXT = "runtime.allocator-cache", "runtime.cuda-context"
 def axes_text(values: Values) -> str:
     """Return the values of a point as one text, by which points are compared."""
     return json.dumps(dict(values), sort_keys=True)
+
+
+def value_text(value: int | str) -> str:
+    """Return a value of an axis as people say it.
+
+    >>> value_text(400_000)
+    '400,000'
+    """
+    return format_count(value) if isinstance(value, int) else value
+
+
+def values_text(values: Values) -> str:
+    """Return the values of a point as people say them.
+
+    >>> values_text({"agents": 1024, "device": "cpu"})
+    'agents=1,024, device=cpu'
+    """
+    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from rlmem.core.points import values_text
 from rlmem.documents.sweep_comparison import NameDifference, SweepComparisonDocument, SweepSide
 from rlmem.report.compare import cells
-from rlmem.report.sweep_view import fit_text, label
+from rlmem.report.sweep_view import fit_text
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
 
@@ -16,11 +17,11 @@ def compare_sweeps_view(document: SweepComparisonDocument) -> View:
     sides = (document.left, document.right)
     lines = [f"{side.label}: {fit_text(line)}" for side in sides for line in side.fits]
     points = (
-        (label(row.values) or "peak", *_cells(row.left_bytes, row.right_bytes, row.left_status, row.right_status))
+        (values_text(row.values) or "peak", *_cells(row.left_bytes, row.right_bytes, row.left_status, row.right_status))
         for row in document.points
     )
     tables = [_table("", "point", points)]
-    where = f" at {label(document.at)}" if document.at else ""
+    where = f" at {values_text(document.at)}" if document.at else ""
     for word, rows in (("phase", document.phases), ("component", document.components)):
         if rows:
             tables.append(_table(f"By {word}{where}", word, _named(rows)))

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 from statistics import median
 
 from rlmem.core.ledger import PHASES
 from rlmem.core.line_fit import LineFit
-from rlmem.core.points import PointProcess
+from rlmem.core.points import PointProcess, value_text, values_text
 from rlmem.documents.sweep import MeasuredComponent, SweepDocument, SweepRow
 from rlmem.report.plan import phase_column
 from rlmem.report.plot import plot
@@ -48,16 +48,6 @@ def _title(document: SweepDocument) -> str:
     return f"{document.target}: measured in fresh processes{run}"
 
 
-def label(values: Mapping[str, int | str]) -> str:
-    """The values of a point as people say them."""
-    return ", ".join(f"{name}={value_text(value)}" for name, value in values.items())
-
-
-def value_text(value: int | str) -> str:
-    """A value for a table."""
-    return format_count(value) if isinstance(value, int) else value
-
-
 def _verdict(document: SweepDocument) -> tuple[tuple[str, str], ...]:
     rows = document.rows
     lines = []
@@ -81,7 +71,7 @@ def _verdict(document: SweepDocument) -> tuple[tuple[str, str], ...]:
     elif errors:
         most, worst = max(errors, key=lambda pair: abs(pair[0]))
         middle = median(abs(error) for error, _ in errors)
-        text = f"predictions are {middle:.1%} off in the median, {most:+.1%} at worst ({label(worst.values)})"
+        text = f"predictions are {middle:.1%} off in the median, {most:+.1%} at worst ({values_text(worst.values)})"
         lines.append((f"{_points(len(measured))} measured; {text}", tone))
     elif measured:
         lines.append((f"{_points(len(measured))} measured", "good"))
@@ -95,11 +85,11 @@ def _points(count: int) -> str:
 
 
 def _where(row: SweepRow) -> str:
-    return label(row.values) or "the only point"
+    return values_text(row.values) or "the only point"
 
 
 def _ending(row: SweepRow, told: bool) -> str:
-    where = f" at {label(row.values)}" if row.values else ""
+    where = f" at {values_text(row.values)}" if row.values else ""
     return f"{row.status}{where}" + (f" ({row.note})" if told and row.note else "")
 
 
@@ -204,7 +194,7 @@ def _component_table(document: SweepDocument) -> Table | None:
         (Column(title="measured"), lambda part: _size(part.measured_bytes)),
         (Column(title="error"), lambda part: "" if part.error is None else _percent(part.error)),
     )
-    where = f" at {label(largest.values)}" if largest.values else ""
+    where = f" at {values_text(largest.values)}" if largest.values else ""
     return replace(make_table(columns, largest.components), title=f"By component{where}")
 
 
@@ -234,7 +224,7 @@ def _process_table(document: SweepDocument) -> Table | None:
         Column(title="together, at the peak"),
         Column(title="largest VmHWM"),
     )
-    where = f" at {label(largest.values)}" if largest.values else ""
+    where = f" at {values_text(largest.values)}" if largest.values else ""
     note = "VmHWM counts shared pages in every process; the sum at the peak does not."
     return Table(title=f"Per process{where}", columns=columns, rows=(*drawn, together), note=note)
 
@@ -248,7 +238,7 @@ def _cost_sections(document: SweepDocument) -> tuple[Section, ...]:
     sections = []
     planned = document.fits.predicted
     for index, line in enumerate(document.fits.measured):
-        held = f" at {label(line.held)}" if line.held else ""
+        held = f" at {values_text(line.held)}" if line.held else ""
         along = " and ".join(term.axis for term in line.terms)
         lines = [f"measured: {fit_text(line)}"]
         twin = next((other for other in planned if _same_axes(line, other)), None)
