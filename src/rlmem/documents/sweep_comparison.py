@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from msgspec import Meta
 
 from rlmem.core.line_fit import LineFit
 from rlmem.core.points import Status, Values, axes_text
-from rlmem.documents.comparison import Side, SidePart, compare_device
-from rlmem.documents.contract import Document
+from rlmem.documents.comparison import DeviceDifference, Side, SidePart, compare_sides
+from rlmem.documents.contract import Document, Plain
 from rlmem.documents.parts import Size
 from rlmem.documents.sweep import SweepDocument, SweepRow
 
@@ -40,32 +40,43 @@ class PointDifference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NameDifference:
-    """A phase or a component on both sides; null where one side was not measured with that name."""
+    """A phase on both sides; null where one side was not measured in it."""
 
     name: str
     left_bytes: Size | None
     right_bytes: Size | None
 
 
+_SIDES = ("left_bytes", "right_bytes")
+
+
+def _from_first(data: Plain) -> Plain:
+    """Version 1 had the components of RAM alone, without a device; their sum is the peak of the point."""
+    rows = [{"component": row["name"], **{side: row[side] for side in _SIDES}} for row in data["components"]]
+    peaks: Plain = next((point for point in data["points"] if point["values"] == data["at"]), {})
+    totals = {side: peaks.get(side) for side in _SIDES}
+    ram = {"device": "ram", "left_phase": None, "right_phase": None, **totals, "components": rows}
+    return {**data, "devices": [ram] if rows else []}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SweepComparisonDocument(Document):
     """Two measurements side by side. Sizes are integers in bytes."""
 
-    SCHEMA: ClassVar[str] = "rlmem.compare-sweeps/1"
+    SCHEMA: ClassVar[str] = "rlmem.compare-sweeps/2"
     TITLE: ClassVar[str] = "rlmem compare of two sweeps"
+    OLDER: ClassVar[Any] = {"rlmem.compare-sweeps/1": _from_first}
 
     left: SweepSide
     right: SweepSide
     points: tuple[PointDifference, ...]
     at: Annotated[Values | None, Meta(description="the largest point that both have; null when they share none")]
     phases: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
-    components: Annotated[
-        tuple[NameDifference, ...], Meta(description="of that point at its peak, the largest difference first")
-    ]
+    devices: Annotated[tuple[DeviceDifference, ...], Meta(description="what held the peak of that point on both sides")]
 
 
 def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) -> SweepComparisonDocument:
-    """Return points by values, lines, and the phases and components of the largest point both have."""
+    """Return points by values, lines, and the phases and the ledgers of the largest point both have."""
     left, right = ({axes_text(row.values): row for row in document.rows} for document in documents)
     shared = [
         (left[key], right[key])
@@ -79,7 +90,7 @@ def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) ->
         points=tuple(_pair(left.get(key), right.get(key)) for key in dict.fromkeys((*left, *right))),
         at=largest[0].values if largest else None,
         phases=_names(*(row.phases for row in largest)) if largest else (),
-        components=_components(documents, labels, largest[0].values) if largest else (),
+        devices=_devices(documents, labels, largest[0].values) if largest else (),
     )
 
 
@@ -112,15 +123,10 @@ def _names(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[NameDiffe
     )
 
 
-def _components(
-    documents: Sequence[SweepDocument], labels: Sequence[str], values: Values
-) -> tuple[NameDifference, ...]:
+def _devices(documents: Sequence[SweepDocument], labels: Sequence[str], values: Values) -> tuple[DeviceDifference, ...]:
     """Return what held the peak of a point on both sides, line by line as any two ledgers are compared."""
     left, right = (_ledger_side(document, label, values) for document, label in zip(documents, labels, strict=True))
-    return tuple(
-        NameDifference(name=row.component, left_bytes=row.left_bytes, right_bytes=row.right_bytes)
-        for row in compare_device("ram", left, right).components
-    )
+    return compare_sides(left, right).devices
 
 
 def _ledger_side(document: SweepDocument, label: str, values: Values) -> Side:

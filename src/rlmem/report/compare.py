@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rlmem.documents.comparison import ComparisonDocument, DeviceDifference, SidePart
 from rlmem.report.view import Column, Section, Table, View, setting_text
 from rlmem.units import format_size
@@ -16,7 +18,9 @@ def compare_view(document: ComparisonDocument) -> View:
         rows = tuple((row.path, setting_text(row.left), setting_text(row.right)) for row in document.settings)
         columns = (Column(title="setting", right=False), Column(title="left"), Column(title="right"))
         tables.append(Table(title="Settings that differ", columns=columns, rows=rows))
-    tables += [_table(device, sides) for device in document.devices]
+    differ = sides[0].source != sides[1].source
+    sources = tuple(f" {side.source}" if differ else "" for side in sides)
+    tables += [device_table(device, device.device.upper(), sources) for device in document.devices]
     title = f"{sides[0].label}  ↔  {sides[1].label}"
     return View(
         title=title,
@@ -35,7 +39,8 @@ def _note(sides: tuple[SidePart, SidePart]) -> str:
     )
 
 
-def _table(device: DeviceDifference, sides: tuple[SidePart, SidePart]) -> Table:
+def device_table(device: DeviceDifference, title: str, sources: Sequence[str] = ("", "")) -> Table:
+    """Return the components of a device that differ, and the sum of the others; ``sources`` are said beside the sides."""
     changed = [row for row in device.components if row.left_bytes != row.right_bytes]
     same = [row for row in device.components if row.left_bytes == row.right_bytes]
     rows = [(row.component, *maybe_cells(row.left_bytes, row.right_bytes)) for row in changed]
@@ -44,17 +49,17 @@ def _table(device: DeviceDifference, sides: tuple[SidePart, SidePart]) -> Table:
         rows.append((f"{len(same)} equal", format_size(total), format_size(total), "", ""))
     rows.append(("total", *maybe_cells(device.left_bytes, device.right_bytes)))
     phases = (device.left_phase, device.right_phase)
-    sources = [
-        f"{name} {side.source}" if sides[0].source != sides[1].source else name
-        for name, side in zip(("left", "right"), sides, strict=True)
+    titles = [
+        f"{side}{source}" + (f", in {phase}" if phase else "")
+        for side, source, phase in zip(("left", "right"), sources, phases, strict=True)
     ]
     columns = (
         Column(title="component", right=False),
-        *(Column(title=f"{source}, in {phase}") for source, phase in zip(sources, phases, strict=True)),
+        *(Column(title=title) for title in titles),
         Column(title="difference"),
         Column(title="ratio"),
     )
-    return Table(title=device.device.upper(), columns=columns, rows=tuple(rows), footers=1)
+    return Table(title=title, columns=columns, rows=tuple(rows), footers=1)
 
 
 def maybe_cells(left: int | None, right: int | None) -> tuple[str, str, str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from rlmem.core.points import values_text
 from rlmem.documents.sweep_comparison import NameDifference, SweepComparisonDocument, SweepSide
-from rlmem.report.compare import cells
+from rlmem.report.compare import cells, device_table
 from rlmem.report.sweep_view import fit_text
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
@@ -22,9 +22,9 @@ def compare_sweeps_view(document: SweepComparisonDocument) -> View:
     )
     tables = [_table("", "point", points)]
     where = f" at {values_text(document.at)}" if document.at else ""
-    for word, rows in (("phase", document.phases), ("component", document.components)):
-        if rows:
-            tables.append(_table(f"By {word}{where}", word, _named(rows)))
+    if document.phases:
+        tables.append(_table(f"By phase{where}", "phase", _named(document.phases)))
+    tables += [device_table(device, f"{device.device.upper()}{where}") for device in document.devices]
     changed = _versions(*sides)
     if changed:
         columns = (Column(title="version of", right=False), Column(title="left"), Column(title="right"))

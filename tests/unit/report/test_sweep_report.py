@@ -277,7 +277,9 @@ def test_two_sweeps_are_compared_point_by_point() -> None:
         left_bytes=GIB + 1300 * MIB,
         right_bytes=GIB,
     )
-    assert {row.name: (row.left_bytes, row.right_bytes) for row in data.components} == {
+    (ram,) = data.devices
+    assert (ram.left_phase, ram.right_phase) == ("update", "update")
+    assert {row.component: (row.left_bytes, row.right_bytes) for row in ram.components} == {
         "rollout.observations": (1000 * MIB, None),
         "x": (None, 5),
         "workers": (MIB, MIB),
@@ -290,6 +292,16 @@ def test_two_sweeps_are_compared_point_by_point() -> None:
     assert "-1.27 GiB" in out
     assert "Versions that differ" in out
     assert "2.9.0 and 2.13.0" in out
+
+
+def test_what_two_sweeps_hold_on_a_gpu_is_compared_too() -> None:
+    sizes = {"allocated": 3 * GIB, "reserved": 4 * GIB, "process": 5 * GIB}
+    left, right = (document(point(10, vram={**sizes, "allocated": n * GIB})) for n in (3, 2))
+    data = compare_sweeps((left, right), ("left", "right"))
+    assert [device.device for device in data.devices] == ["ram", "vram"]
+    vram = {row.component: (row.left_bytes, row.right_bytes) for row in data.devices[1].components}
+    assert vram["unexplained"] == (3 * GIB, 2 * GIB)
+    assert "VRAM at agents=10" in render_view(data, compare_sweeps_view, "text", None)
 
 
 def test_sweeps_that_share_nothing_are_still_listed() -> None:
