@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from rlmem.agent.protocol import DescribedFacts
+from rlmem.agent.protocol import PROTOCOL, DescribedFacts
 from rlmem.core.moments import Moment
 from rlmem.core.plan import Budget
 from rlmem.documents.contract import read_part
@@ -13,8 +13,9 @@ from rlmem.documents.moment import MemberPart, judgement_part, moment_part
 from rlmem.documents.parts import holding_part, part_of
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.documents.recorded import HeldPeakPart, PeakMomentPart, PhasePart, RecordedDocument, Recording
-from rlmem.errors import AnalysisError
+from rlmem.errors import AnalysisError, RlmemError, SpecError
 from rlmem.planner import Planner
+from rlmem.process.protocol import FIRST
 from rlmem.runner.store import Run, Store
 from rlmem.trace.describe import from_facts
 from rlmem.watch.holders import read_holders
@@ -31,6 +32,7 @@ def recorded_document(recording: Recording, moments: Sequence[Moment], run: Run 
     """
     ended = recording.ended
     peak = _peak(recording, moments)
+    plan, no_plan = _plan(recording, peak)
     return RecordedDocument(
         rlmem=run.versions.get("rlmem", "") if run else recording.rlmem,
         run=run.id if run else None,
@@ -42,7 +44,8 @@ def recorded_document(recording: Recording, moments: Sequence[Moment], run: Run 
         policy=recording.policy,
         ended=ended,
         peak=peak,
-        plan=_plan(recording, peak),
+        plan=plan,
+        no_plan=no_plan,
         versions=dict(recording.facts.get("versions", {})),
         phases=_phases(moments),
         judgement=judgement_part(judge(before_end(moments) if ended else moments)),
@@ -78,18 +81,31 @@ def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
     )
 
 
-def _plan(recording: Recording, peak: HeldPeakPart) -> PlanDocument | None:
-    """Return what rlmem predicts for the model that was trained; None without one, or where the closed form refuses."""
-    if not recording.facts:
-        return None
+def _plan(recording: Recording, peak: HeldPeakPart) -> tuple[PlanDocument | None, str]:
+    """Return what rlmem predicts for the model that was trained, or why there is no prediction.
+
+    A program that said nothing of a model has neither.
+    """
+    facts = recording.facts
+    if not facts:
+        return None, ""
+    version = facts.get("protocol", FIRST)
+    if version != PROTOCOL:
+        by = f"rlmem {recording.rlmem}" if recording.rlmem else "another rlmem"
+        return None, f"{by} recorded the model in protocol {version}, and this one reads protocol {PROTOCOL}"
     budget = Budget(name="the run's limit", ram_bytes=peak.limit_bytes, ram_source=peak.limit_name)
     try:
-        spec = from_facts(recording.target, cast("DescribedFacts", recording.facts))
+        spec = from_facts(recording.target, cast("DescribedFacts", facts))
         if spec.get("vec_env") == "subproc" and (method := start_method(peak.members)):
             spec = spec.having({"env.start_method": method}, "the processes that were seen")
-        return plan_document(Planner(budget).plan(spec))
-    except Exception:  # an agent of any version wrote them down: what is wrong with them costs the prediction, no more
-        return None
+        return plan_document(Planner(budget).plan(spec)), ""
+    except SpecError as error:
+        is_missing = error.problem.startswith("missing")  # what it says to add to a description has no place here
+        return None, f"the program's model has no {error.path} that is known" if is_missing else str(error)
+    except RlmemError as error:
+        return None, str(error)
+    except Exception as error:  # an agent of any version wrote them down: what is wrong with them costs the prediction
+        return None, f"what the program said of its model cannot be read ({type(error).__name__}: {error})"
 
 
 def start_method(members: Sequence[MemberPart]) -> str | None:

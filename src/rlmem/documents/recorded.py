@@ -222,6 +222,10 @@ class RecordedDocument(Document):
         PlanDocument | None,
         Meta(description="what rlmem predicts for the model that was trained; null: it is not known"),
     ] = None
+    no_plan: Annotated[
+        str,
+        Meta(description="why nothing is predicted; empty: there is a plan, or the program said nothing of a model"),
+    ] = ""
     versions: Annotated[
         Mapping[str, str], Meta(description="of the framework and what it stands on, as the program had them")
     ] = field(default_factory=dict)

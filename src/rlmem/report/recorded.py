@@ -95,6 +95,8 @@ def recorded_view(document: RecordedDocument) -> View:
     verdict.append((f"RAM {peak_sentence(document)}", "plain"))
     tone = "bad" if judgement.forecast.fits is False else _STATE_TONES[judgement.state]
     verdict += [(f"{judgement.state}: {text}", tone) for text in judgement.reasons[:1]]
+    if document.no_plan:
+        verdict.append((f"what was predicted is unknown: {document.no_plan}", "warn"))
     why = why_section(found) if found else None
     sections = (
         why,

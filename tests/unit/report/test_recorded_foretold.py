@@ -94,21 +94,32 @@ def test_without_a_limit_the_verdict_is_unknown() -> None:
 
 
 @pytest.mark.parametrize(
-    "facts",
+    ("facts", "why"),
     [
-        None,
-        {},
-        {"model": {}},
-        {"model": {**FACTS["model"], "bases": ["Mine"]}},  # no algorithm the closed form knows
-        {"model": {**FACTS["model"], "observation": {"type": "graph"}}},
-        {"model": {"settings": 3}},
-        {"model": [1]},
+        (None, ""),
+        ({}, ""),
+        ({"model": {}}, "has no framework.name"),
+        ({"model": {**FACTS["model"], "bases": ["Mine"]}}, "has no algorithm"),  # no algorithm the closed form knows
+        ({"model": {**FACTS["model"], "observation": {"type": "graph"}}}, "has no observation"),
+        ({"model": {"settings": 3}}, "cannot be read (KeyError: 'algorithm')"),
+        ({"model": [1]}, "cannot be read (AttributeError"),
     ],
 )
-def test_there_is_no_plan_where_nothing_is_known_or_the_closed_form_refuses(facts: Any) -> None:
+def test_there_is_no_plan_where_nothing_is_known_or_the_closed_form_refuses(facts: Any, why: str) -> None:
     made = document(facts)
     assert made.plan is None
-    assert "Predicted beside measured" not in text(made)
+    assert why in made.no_plan if why else not made.no_plan
+    shown = " ".join(text(made).split())
+    assert ("what was predicted is unknown" in shown) == bool(why)
+    assert "Predicted beside measured" not in shown
+
+
+def test_facts_of_another_protocol_cost_the_prediction_and_the_verdict_says_so() -> None:
+    header = {"target": "train.py", "rlmem": "9.1", "described": {**FACTS, "protocol": 7}}
+    made = recorded(header)
+    assert made.plan is None
+    why = "what was predicted is unknown: rlmem 9.1 recorded the model in protocol 7, and this one reads protocol 1"
+    assert why in " ".join(text(made).split())
 
 
 def test_a_recording_that_was_cut_short_has_both_in_its_header() -> None:
