@@ -158,7 +158,6 @@ ALLOWED = {
         "model",
         "planner",
         "process",
-        "remedies",
         "report",
         "rules",
         "runner",

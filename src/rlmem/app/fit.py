@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlmem.app.steps import alone_part, plain_changes, step_part
+from rlmem.app.steps import alone_part, plain_changes, remedy_part, step_diff, step_part
 from rlmem.app.subjects import constants_for, prepare_job
+from rlmem.app.written import write
 from rlmem.budget import cap_bytes
 from rlmem.core.fields import find_field
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.points import Point, PointLimits
+from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.core.working import Working, silently
 from rlmem.documents.fit import (
@@ -21,17 +23,17 @@ from rlmem.documents.fit import (
     FitTargetPart,
     MachineFor,
     MeasuredPart,
+    RemedyPart,
     VerifiedPart,
     WritePart,
     WrittenFilePart,
     judged_part,
 )
 from rlmem.documents.parts import machine_part, part_of
-from rlmem.errors import SpecError, UsageError
+from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import KINDS, Fit, Wishes, changes_of, slowdown_of
 from rlmem.remedies.machine import would_do
-from rlmem.remedies.program import run_file
 from rlmem.remedies.search import Search
 from rlmem.sources import read_description
 from rlmem.trace.applying import write_edited
@@ -69,6 +71,27 @@ class FitRequest:
     verify: bool = False
     timeout_s: float | None = None
     cap_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FitAnswer:
+    """An answer as a document, and its steps as a page shows them: each with the peaks it leads to and its change."""
+
+    document: FitDocument
+    steps: tuple[RemedyPart, ...]
+
+
+def fit_planned(subject: Subject) -> FitAnswer:
+    """Return the smallest change that makes a planned run fit; nothing is run for it.
+
+    Raises:
+        AnalysisError: the run is only known as it is.
+    """
+    if not subject.is_changeable:
+        raise AnalysisError("this run could only be planned as it is; 'rlmem fit' edits its script")
+    fitted = _fit_subject(subject)
+    steps = tuple(remedy_part(step, fits=False, diff=step_diff(step)) for step in fitted.fit.steps)
+    return FitAnswer(document=fit_document(fitted), steps=steps)
 
 
 def fit(
@@ -132,8 +155,12 @@ def _refuse_options(request: FitRequest) -> None:
 
 def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
     form = ClosedForm(constants_for(request.target.python))
-    found = Search(form.subject(read_description(request.target), request.budget), wishes).fit()
-    return Fitted(fit=found, written=run_file(found.steps))
+    return _fit_subject(form.subject(read_description(request.target), request.budget), wishes)
+
+
+def _fit_subject(subject: Subject, wishes: Wishes | None = None) -> Fitted:
+    answer = Search(subject, wishes).fit()
+    return Fitted(fit=answer, written=write(subject, answer.steps))
 
 
 def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Working) -> Verified:

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.runs import stored_sweep
-from rlmem.app.steps import remedy_part
+from rlmem.app.steps import remedy_part, step_diff
 from rlmem.app.written import write
-from rlmem.core.fields import fields_diff, flatten
+from rlmem.core.fields import flatten
 from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
@@ -22,7 +22,7 @@ from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import Alone, Step
+from rlmem.remedies.base import Alone
 from rlmem.remedies.search import Search
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now
@@ -110,10 +110,3 @@ def _remedy(item: Alone, subject: Subject) -> RemedyPart:
         text=None if is_diff or written.kind == "nothing" else written.text,
         by_hand=written.by_hand,
     )
-
-
-def step_diff(step: Step) -> str:
-    """The fields that a step changes; one that only has to be said, lest it follow another, has no old line."""
-    new, asked = step.change.values, step.before.asked
-    old = {path: asked.get(path) if value is None else value for path, value in step.old.items()}
-    return fields_diff({path: value for path, value in old.items() if path in asked or value != new[path]}, new)

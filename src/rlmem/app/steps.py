@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rlmem.core.fields import find_field, plain_value
+from rlmem.core.fields import fields_diff, find_field, plain_value
 from rlmem.core.plan import sentence
 from rlmem.documents.fit import AlonePart, RemedyPart, StepPart
 from rlmem.remedies.base import Alone, Step
@@ -47,3 +47,10 @@ def _told(step: Step) -> dict[str, Any]:
 def plain_changes(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values of fields as JSON has them."""
     return {path: plain_value(find_field(path), value) for path, value in values.items()}
+
+
+def step_diff(step: Step) -> str:
+    """Return the fields that a step changes; one that only has to be said, lest it follow another, has no old line."""
+    new, asked = step.change.values, step.before.asked
+    old = {path: asked.get(path) if value is None else value for path, value in step.old.items()}
+    return fields_diff({path: value for path, value in old.items() if path in asked or value != new[path]}, new)

@@ -12,11 +12,9 @@ from pydantic import BaseModel, Field
 from rlmem.app.capacity import capacity_curve_document
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
-from rlmem.app.fit import fit_document
 from rlmem.app.machines import list_machines
 from rlmem.app.presets import list_presets
 from rlmem.app.report import report_document
-from rlmem.app.written import write
 from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
 from rlmem.documents.parts import part_of
@@ -27,7 +25,6 @@ from rlmem.serve.desk import Desk
 from rlmem.serve.live import moment_of
 from rlmem.serve.planning import as_command
 from rlmem.serve.state import LARGEST_CONFIG, State, read_state, value_text
-from rlmem.trace.fitted import Fitted
 
 _OF = "A preset, or zoo:ALGO/ENV once it has been tried."
 _MORE = "Further parameters are fields of the run ('/api/fields'), such as n_envs=4."
@@ -136,8 +133,7 @@ def _capacity(desk: Desk, state: State) -> dict[str, Any]:
 
 def _fit(desk: Desk, state: State) -> dict[str, Any]:
     planned = desk.planning.plan(state)
-    found = desk.planning.fit(planned.state)
-    return to_plain(fit_document(Fitted(fit=found, written=write(planned.subject, found.steps))))
+    return to_plain(desk.planning.fit(planned.state).document)
 
 
 def _report(desk: Desk, state: State) -> dict[str, Any]:

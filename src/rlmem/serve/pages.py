@@ -117,7 +117,7 @@ def _more(desk: Desk, state: State) -> str:
 
 def _fit(desk: Desk, state: State) -> str:
     planned = desk.planning.plan(state)
-    return fragment(fit_page.fit_steps(planned, desk.planning.fit(planned.state)))
+    return fragment(fit_page.fit_steps(planned.state, desk.planning.fit(planned.state)))
 
 
 def _report(desk: Desk, state: State) -> str:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from rlmem import rules
+from rlmem.app.fit import FitAnswer, fit_planned
 from rlmem.app.subjects import with_findings
 from rlmem.budget import make_budget
 from rlmem.core.plan import Budget
@@ -21,8 +22,6 @@ from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
-from rlmem.remedies.base import Fit
-from rlmem.remedies.search import Search
 from rlmem.rules import BREAKING
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
@@ -110,13 +109,10 @@ class Planning:
         budget = self.budget(state)
         return self.kept.get(f"judge {state.query} {budget}", lambda: self._plan(state, budget, None))
 
-    def fit(self, state: State) -> Fit:
+    def fit(self, state: State) -> FitAnswer:
         """The smallest change under which it fits."""
         planned, budget = self.plan(state), self.budget(state)
-        subject = planned.subject
-        if not subject.is_changeable:
-            raise AnalysisError("this run could only be planned as it is; 'rlmem fit' edits its script")
-        return self.kept.get(f"fit {state.query} {budget}", Search(subject).fit)
+        return self.kept.get(f"fit {state.query} {budget}", lambda: fit_planned(planned.subject))
 
     def budget(self, state: State) -> Budget:
         """The limits a state names; what this machine has left is read now and then, so that a picture is of one moment."""

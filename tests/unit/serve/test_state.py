@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlmem.errors import RlmemError, UsageError
+from rlmem.remedies.search import Search
 from rlmem.serve.planning import Planning, as_command, as_python, as_yaml
 from rlmem.serve.state import LARGEST_CONFIG, State, packed, read_state, unpacked, value_text
 from rlmem.sources.preset import PRESETS
@@ -72,10 +73,11 @@ def test_an_own_value_stays_in_the_link_where_another_change_would_move_it() -> 
 def test_the_link_of_applied_steps_is_planned_as_the_steps_were(target: str, ram: str) -> None:
     planning = Planning()
     state = from_query(f"of={target}&ram={ram}")
-    steps = planning.fit(state).steps
+    steps = Search(planning.plan(state).subject).fit().steps
     assert steps
-    for step in steps:
-        state = state.having({path: value_text(path, value) for path, value in step.change.values.items()})
+    parts = planning.fit(state).steps
+    for step, part in zip(steps, parts, strict=True):
+        state = state.having({path: value_text(path, value) for path, value in part.changes.items()})
         planned = planning.plan(from_query(state.query))
         assert planned.subject.plan.peaks == step.after.plan.peaks, step.remedy.name
 
