@@ -4,8 +4,9 @@ from __future__ import annotations
 
 # What runs a target is imported where something is run: a description is planned in half the time without it.
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rlmem import rules
 from rlmem.budget import cap_bytes
@@ -15,6 +16,7 @@ from rlmem.core.subject import Subject
 from rlmem.core.target import Target
 from rlmem.core.working import Working
 from rlmem.errors import AnalysisError, SpecError, UsageError
+from rlmem.frameworks import resolve
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
@@ -23,6 +25,9 @@ from rlmem.sources import read_description
 
 if TYPE_CHECKING:
     from rlmem.trace.fitted import Job
+
+#: What is said of a run that was tried and then changed.
+MOVED = "changed after its dry run: the closed form of the changed run, moved by what the dry run saw beyond the closed form"
 
 
 def open_subject(
@@ -124,17 +129,57 @@ def constants_for(python: str | None) -> Constants:
     return read_calibration(found)
 
 
-def with_findings(subject: Subject) -> Subject:
-    """Return a planned run with all findings in its plan: those of the rules, and of a script that was tried those of lint."""
+def with_defaults(asked: RunSpec) -> RunSpec:
+    """Return a run with its framework's defaults; nothing is predicted.
+
+    Raises:
+        SpecError: the run is not one that could be built.
+    """
+    return resolve(asked)
+
+
+def with_findings(subject: Subject, *, breaking_only: bool = False) -> Subject:
+    """Return a planned run with findings in its plan: those of the rules, and of a script that was tried those of lint.
+
+    Args:
+        subject: the run.
+        breaking_only: only what says that the run will not work as described, which takes no plan of a changed run.
+
+    Raises:
+        SpecError: a described run is not one that could be built.
+    """
+    codes = rules.BREAKING if breaking_only else None
     target = subject.target
     if target is None:
-        return rules.with_findings(subject)
+        return rules.with_findings(subject, codes=codes)
+    try:
+        findings = rules.find(subject, codes=codes) if subject.is_changeable else ()
+    except SpecError:
+        findings = ()
+    plan = replace(subject.plan, findings=findings)
+    if breaking_only:
+        return replace(subject, plan=plan)
     from rlmem.trace.linted import with_cause, with_lint
 
-    try:
-        found = rules.find(subject) if subject.is_changeable else ()
-    except SpecError:
-        found = ()
-    plan = with_lint(replace(subject.plan, findings=found), target, described=subject.is_changeable)
+    plan = with_lint(plan, target, described=subject.is_changeable)
     leak = next((peak.leak for peak in plan.peaks if peak.leak is not None), None)
     return replace(subject, plan=plan if leak is None else with_cause(plan, leak, target))
+
+
+def change_tried(subject: Subject, changes: Mapping[str, Any], origin: str, *, breaking_only: bool = False) -> Subject:
+    """Return a run that a dry run met with other values and findings.
+
+    Its plan is the closed form of the changed run, moved by what the dry run saw beyond the closed form.
+
+    Args:
+        subject: the run as it was met.
+        changes: values by field.
+        origin: where they come from, in words.
+        breaking_only: as of :func:`with_findings`.
+
+    Raises:
+        AnalysisError: the run is only known as it is.
+        SpecError: the changed run is not one that could be built.
+    """
+    subject = with_findings(subject.having(changes, origin), breaking_only=breaking_only)
+    return replace(subject, plan=replace(subject.plan, notes=(MOVED, *subject.plan.notes)))

@@ -12,13 +12,13 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline
 
+from rlmem.app.session import NotTriedError
 from rlmem.errors import RlmemError, UsageError
 from rlmem.report.html.markup import clean, element
 from rlmem.serve import api, pages
 from rlmem.serve.desk import Desk, GoneError, NoTokenError
 from rlmem.serve.guarding import Guard, has_token
 from rlmem.serve.live_page import no_token
-from rlmem.serve.planning import NotTriedError
 from rlmem.serve.settings import Settings
 from rlmem.serve.shell import fragment, page, problem
 from rlmem.serve.state import LINK

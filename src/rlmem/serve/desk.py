@@ -34,7 +34,7 @@ class Desk:
     _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def __post_init__(self) -> None:
-        self.trying = Trying(planning=self.planning, python=self.settings.python)
+        self.trying = Trying(session=self.planning.session, python=self.settings.python)
 
     @property
     def zoo_entries(self) -> tuple[str, ...]:

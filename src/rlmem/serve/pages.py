@@ -9,12 +9,13 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.report import report_document
+from rlmem.app.session import NotTriedError
 from rlmem.errors import RlmemError, UsageError
 from rlmem.process.processes import living
 from rlmem.report.html.render import render_html
 from rlmem.serve import fit_page, live_page, planner_page, runs, runs_page
 from rlmem.serve.desk import Desk
-from rlmem.serve.planning import NotTriedError, as_command
+from rlmem.serve.planning import as_command
 from rlmem.serve.shell import fragment, page, problem
 from rlmem.serve.state import LARGEST_CONFIG, LONGEST_LINK, State, packed, read_state
 from rlmem.watch.thresholds import Thresholds, parse_level

@@ -17,7 +17,7 @@ from rlmem.report.html.page import heading
 from rlmem.report.html.report_page import findings
 from rlmem.serve.fit_page import fit_offer
 from rlmem.serve.knobs import Knob
-from rlmem.serve.planning import SAVED, Planned, as_command, as_python, as_yaml
+from rlmem.serve.planning import SAVED, PlannerPage, as_command, as_python, as_yaml
 from rlmem.serve.shell import choices
 from rlmem.serve.state import LARGEST_CONFIG, State, packed
 from rlmem.serve.zoo import Job
@@ -27,7 +27,7 @@ from rlmem.sources.preset import PRESETS
 SLIDER = 100
 
 
-def planner(planned: Planned, zoo: Sequence[str], *, fit_open: bool = False) -> Element:
+def planner(planned: PlannerPage, zoo: Sequence[str], *, fit_open: bool = False) -> Element:
     """Everything of the page that depends on the run."""
     state = planned.state
     fit_query = {"hx-get": f"/planner/fit?{state.query}", "hx-trigger": "load", "hx-target": "#fit"} if fit_open else {}
@@ -114,7 +114,7 @@ def sources(state: State, zoo: Sequence[str]) -> Element:
     )
 
 
-def knob_form(planned: Planned) -> Element:
+def knob_form(planned: PlannerPage) -> Element:
     """Knobs of this run; any input asks for the picture again."""
     state = planned.state
     hidden = [
@@ -157,7 +157,7 @@ def knob_form(planned: Planned) -> Element:
     )  # fmt: skip
 
 
-def knob_news(planned: Planned) -> str:
+def knob_news(planned: PlannerPage) -> str:
     """What a form that is on a page already has to know of its knobs: which there are, and values nobody turned."""
     found = planned.knobs
     values = {knob.path: knob.value for knob in found if not knob.is_turned}
@@ -204,13 +204,13 @@ def _control(knob: Knob) -> Element:
     return element("div", {"class": "field count"}, label, element("input", attributes), element("input", slider), note)
 
 
-def answer(planned: Planned, *, again: bool = False) -> Element:
+def answer(planned: PlannerPage, *, again: bool = False) -> Element:
     """The verdict; drawn again, it takes the place of the one before."""
     attributes = {"id": "verdict", "aria-label": "Verdict", "hx-swap-oob": "true" if again else None}
     return element("section", attributes, plan_parts.verdict(planned.document))
 
 
-def picture(planned: Planned) -> list[Child]:
+def picture(planned: PlannerPage) -> list[Child]:
     """The plan, drawn as in a report; what takes longer comes after it."""
     document = planned.document
     more = {
@@ -230,7 +230,7 @@ def picture(planned: Planned) -> list[Child]:
     ]
 
 
-def more_picture(planned: Planned) -> list[Child]:
+def more_picture(planned: PlannerPage) -> list[Child]:
     """What takes several plans: the capacity curve, every remedy by itself."""
     document = planned.document
     return [
@@ -239,7 +239,7 @@ def more_picture(planned: Planned) -> list[Child]:
     ]
 
 
-def take_away(planned: Planned, *, again: bool = False) -> Element:
+def take_away(planned: PlannerPage, *, again: bool = False) -> Element:
     """The same plan as a link, a command, Python, a run file, a report."""
     texts = (
         ("Command", (SAVED if planned.state.config else "") + shlex.join(as_command(planned.state))),

@@ -1,4 +1,4 @@
-"""Plans for the pages: from a state to a planned run, kept for a while, so that a picture costs one plan."""
+"""Pages of the planner: from an address to a planned run, kept for a while, so that a picture costs one plan."""
 
 from __future__ import annotations
 
@@ -6,41 +6,30 @@ import json
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
-from rlmem import rules
 from rlmem.app.fit import FitAnswer, fit_planned
-from rlmem.app.subjects import with_findings
+from rlmem.app.session import PlanSession
+from rlmem.app.subjects import change_tried, with_defaults, with_findings
 from rlmem.budget import make_budget
 from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.documents.plan import PlanDocument, plan_document
-from rlmem.errors import AnalysisError, SpecError, UsageError
-from rlmem.frameworks import resolve
-from rlmem.planner import ClosedForm
-from rlmem.process.calibration import read_calibration
-from rlmem.rules import BREAKING
+from rlmem.errors import AnalysisError, UsageError
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
-from rlmem.serve.turns import PatientForm, Turns
+from rlmem.serve.turns import PatientSource, Turns
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
-from rlmem.trace.dryrun import DryRun
-from rlmem.trace.plan import plan_dry_run
 
 #: Plans and fits that are kept: a few pages and the way back.
 MOST_KEPT = 24
-MOVED = "changed after its dry run: the closed form of the changed run, moved by what the dry run saw beyond the closed form"
 #: How long a reading of what this machine has left is good for.
 HERE_S = 20.0
 T = TypeVar("T")
-
-
-class NotTriedError(AnalysisError):
-    """An RL Zoo entry that has to be run a little before it can be planned."""
 
 
 class Kept:
@@ -69,19 +58,21 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Planned:
-    """A state with its plan; ``own`` is the run as it was given, resolved."""
+class PlannerPage:
+    """What a page of the planner shows: an address, the run it asks for, and the run's plan as a document."""
 
     state: State
-    subject: Subject
+    #: The run as it was given, with its framework's defaults.
     own: RunSpec
-    #: What every part of a page is drawn from.
+    #: The run as it is asked for.
+    subject: Subject
+    #: What every part of the page is drawn from.
     document: PlanDocument
 
     @property
     def now(self) -> RunSpec:
-        """The run as it is asked for, resolved."""
-        return self.subject.plan.spec
+        """The run as it is asked for, with its framework's defaults."""
+        return self.subject.spec
 
     @property
     def knobs(self) -> tuple[Knob, ...]:
@@ -91,28 +82,26 @@ class Planned:
 
 @dataclass(slots=True)
 class Planning:
-    """The planner behind the pages."""
+    """Makes pages of the planner, and keeps the last of them."""
 
     kept: Kept = field(default_factory=Kept)
     turns: Turns = field(default_factory=Turns)
-    #: Dry runs of RL Zoo entries, by target.
-    runs: dict[str, DryRun] = field(default_factory=dict)
-    form: ClosedForm | None = None
+    session: PlanSession = field(default_factory=PlanSession)
 
-    def plan(self, state: State) -> Planned:
+    def plan(self, state: State) -> PlannerPage:
         """The plan of a state, at once: of the findings, only those that it will not work as described."""
         budget = self.budget(state)
-        return self.kept.get(f"plan {state.query} {budget}", lambda: self._plan(state, budget, BREAKING))
+        return self.kept.get(f"plan {state.query} {budget}", lambda: self._page(state, budget, breaking_only=True))
 
-    def judge(self, state: State) -> Planned:
+    def judge(self, state: State) -> PlannerPage:
         """The same with all findings."""
         budget = self.budget(state)
-        return self.kept.get(f"judge {state.query} {budget}", lambda: self._plan(state, budget, None))
+        return self.kept.get(f"judge {state.query} {budget}", lambda: self._page(state, budget, breaking_only=False))
 
     def fit(self, state: State) -> FitAnswer:
         """The smallest change under which it fits."""
-        planned, budget = self.plan(state), self.budget(state)
-        return self.kept.get(f"fit {state.query} {budget}", lambda: fit_planned(planned.subject))
+        page, budget = self.plan(state), self.budget(state)
+        return self.kept.get(f"fit {state.query} {budget}", lambda: fit_planned(page.subject))
 
     def budget(self, state: State) -> Budget:
         """The limits a state names; what this machine has left is read now and then, so that a picture is of one moment."""
@@ -120,60 +109,46 @@ class Planning:
             return self.kept.get(f"here {int(time.monotonic() // HERE_S)}", make_budget)
         return make_budget(ram=state.ram or None, vram=state.vram or None, machine=state.machine or None)
 
-    def _plan(self, state: State, budget: Budget, codes: Collection[str] | None) -> Planned:
-        form = self._form()
+    def _page(self, state: State, budget: Budget, *, breaking_only: bool) -> PlannerPage:
+        self.turns.give_way()
         if state.is_zoo:
-            return self._tried(state, form, budget, codes)
-        source = self._source(state)
-        own = resolve(source)
+            return self._tried(state, budget, breaking_only=breaking_only)
+        source = read_source(state)
+        own = with_defaults(source)
         state = canonical(state, source, own)
-        subject = form.subject(source.having(changed(state.sets), LINK), budget)
-        subject = rules.with_findings(subject, codes=codes)
-        return Planned(state=state, subject=subject, own=own, document=plan_document(subject.plan))
+        subject = self._patient(self.session.open_described(source.having(changed(state.sets), LINK), budget))
+        subject = with_findings(subject, breaking_only=breaking_only)
+        return PlannerPage(state=state, own=own, subject=subject, document=plan_document(subject.plan))
 
-    def _source(self, state: State) -> RunSpec:
-        if state.config:
-            spec = parse_run(state.config, where="description", extend=read_preset)
-            if not spec.values:
-                raise UsageError("the description is empty; 'Copy YAML' of a preset makes an example")
-            return spec.filled({"name": "pasted"}, "no name given")
-        if state.target not in PRESETS:
-            raise UsageError(
-                f"{state.target!r} is not a preset ({', '.join(PRESETS)}) or an RL Zoo entry (zoo:ALGO/ENV)"
-            )
-        return read_preset(state.target)
-
-    def _form(self) -> ClosedForm:
-        """One closed form for all pages, so that what one has predicted serves the others; anew after a calibration."""
-        constants = read_calibration()
-        if self.form is None or self.form.constants != constants:
-            self.form = PatientForm(constants, self.turns)
-        return self.form
-
-    def _tried(self, state: State, form: ClosedForm, budget: Budget, codes: Collection[str] | None) -> Planned:
-        run = self.runs.get(state.target)
-        if run is None:
-            raise NotTriedError(f"{state.target} has to be tried before it can be planned")
+    def _tried(self, state: State, budget: Budget, *, breaking_only: bool) -> PlannerPage:
+        """The page of an RL Zoo entry, which shows all findings of the run as its dry run met it."""
         subject = self.kept.get(
-            f"tried {state.target} {budget}", lambda: with_findings(plan_dry_run(run, budget, form))
+            f"tried {state.target} {budget}",
+            lambda: with_findings(self._patient(self.session.open_tried(state.target, budget))),
         )
-        own = subject.plan.spec
+        own = subject.spec
         state = canonical(state, subject.asked, own)
+        if state.sets and not subject.is_changeable:
+            raise AnalysisError(f"{state.target} can only be planned as it is: its loop is its own")
         if state.sets:
-            subject = _changed(subject, state, codes)
-        return Planned(state=state, subject=subject, own=own, document=plan_document(subject.plan))
+            subject = change_tried(subject, changed(state.sets), LINK, breaking_only=breaking_only)
+        return PlannerPage(state=state, own=own, subject=subject, document=plan_document(subject.plan))
+
+    def _patient(self, subject: Subject) -> Subject:
+        """The same run, whose further plans give way to pictures."""
+        return replace(subject, source=PatientSource(subject.source, self.turns))
 
 
-def _changed(subject: Subject, state: State, codes: Collection[str] | None) -> Subject:
-    """A run that a dry run met, turned: the closed form of the changed run, moved by what the dry run saw beyond it."""
-    if not subject.is_changeable:
-        raise AnalysisError(f"{state.target} can only be planned as it is: its loop is its own")
-    subject = subject.having(changed(state.sets), LINK)
-    try:
-        found = rules.find(subject, codes=codes)
-    except SpecError:
-        found = ()
-    return replace(subject, plan=replace(subject.plan, findings=found, notes=(MOVED, *subject.plan.notes)))
+def read_source(state: State) -> RunSpec:
+    """The run that a state is about, as it was given; it may extend presets and no files."""
+    if state.config:
+        spec = parse_run(state.config, where="description", extend=read_preset)
+        if not spec.values:
+            raise UsageError("the description is empty; 'Copy YAML' of a preset makes an example")
+        return spec.filled({"name": "pasted"}, "no name given")
+    if state.target not in PRESETS:
+        raise UsageError(f"{state.target!r} is not a preset ({', '.join(PRESETS)}) or an RL Zoo entry (zoo:ALGO/ENV)")
+    return read_preset(state.target)
 
 
 def canonical(state: State, source: RunSpec, own: RunSpec) -> State:
@@ -188,7 +163,7 @@ def canonical(state: State, source: RunSpec, own: RunSpec) -> State:
     now = own
     while lost := {path for path, text in asked.items() if path not in kept and text != shown(path, now)}:
         kept |= lost
-        now = resolve(source.having({path: values[path] for path in kept}, LINK))
+        now = with_defaults(source.having({path: values[path] for path in kept}, LINK))
     return replace(state, sets={path: text for path, text in asked.items() if path in kept})
 
 
@@ -231,16 +206,16 @@ def as_python(state: State) -> str:
     )
 
 
-def as_yaml(planned: Planned) -> str:
+def as_yaml(page: PlannerPage) -> str:
     """The run as a run file: a preset and what differs, or the whole description."""
-    state = planned.state
+    state = page.state
     if not state.config and state.target in PRESETS:
         spec, head = (
             RunSpec().having(changed(state.sets), LINK),
             ["schema: rlmem.run/1", f"extends: {state.target}"],
         )
     else:
-        spec, head = planned.subject.asked, ["schema: rlmem.run/1"]
+        spec, head = page.subject.asked, ["schema: rlmem.run/1"]
         if state.is_zoo:
             head.insert(0, "# the closed form of this entry, without what its dry run saw beyond it")
     body = [f"{name}: {json.dumps(value, ensure_ascii=False)}" for name, value in spec.to_dict().items()]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.spec import RunSpec
-from rlmem.model.constants import Constants
-from rlmem.planner import ClosedForm
+from rlmem.core.subject import PlanSource
 
 #: Whoever gives way goes on after this time all the same.
 PATIENCE_S = 2.0
@@ -42,14 +42,19 @@ class Turns:
                 self._changed.wait_for(lambda: not self._pictures, PATIENCE_S)
 
 
-class PatientForm(ClosedForm):
+@dataclass(frozen=True, slots=True)
+class PatientSource:
     """Plans that give way, one by one: a remedy takes dozens of them."""
 
-    def __init__(self, constants: Constants | None, turns: Turns) -> None:
-        super().__init__(constants)
-        self._turns = turns
+    source: PlanSource
+    turns: Turns
 
     def plan(self, asked: RunSpec, budget: Budget) -> Plan:
-        """The plan of a run, when nobody waits for another."""
-        self._turns.give_way()
-        return super().plan(asked, budget)
+        """Return the plan of a run, when nobody waits for another."""
+        self.turns.give_way()
+        return self.source.plan(asked, budget)
+
+    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
+        """Return the plan of a run against another budget, when nobody waits for another plan."""
+        self.turns.give_way()
+        return self.source.judge(asked, budget)

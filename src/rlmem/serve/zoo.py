@@ -6,18 +6,16 @@ import importlib.util
 import os
 import sys
 import threading
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlmem.budget import cap_bytes
+from rlmem.app.session import PlanSession, check_runnable
 from rlmem.core.target import ZOO, Target, executable_kind
 from rlmem.errors import AnalysisError, RlmemError, UsageError
 from rlmem.runner.child import run_child
-from rlmem.serve.planning import Planning
 from rlmem.sources.config import parse_yaml, read_text
 from rlmem.sources.target import parse_target
-from rlmem.trace.dryrun import TIME_S, dry_run
-from rlmem.trace.target import find_runnable
 
 _FIND = "import importlib.util as u; s = u.find_spec('rl_zoo3'); print(s.submodule_search_locations[0] if s else '')"
 _ALL = "default"
@@ -64,7 +62,7 @@ class Job:
 class Trying:
     """Dry runs, one at a time: each may take most of the memory there is."""
 
-    planning: Planning
+    session: PlanSession
     python: str | None = None
     jobs: dict[str, Job] = field(default_factory=dict)
     _ending: threading.Event = field(default_factory=threading.Event)
@@ -77,7 +75,7 @@ class Trying:
         if executable_kind(target) != "zoo":
             raise UsageError(f"{target[:80]!r} is not an RL Zoo entry (zoo:ALGO/ENV)")
         entry = parse_target(target, python=self.python or sys.executable)
-        find_runnable(entry)  # an error that can be told at once
+        check_runnable(entry)  # an error that can be told at once
         with self._lock:
             job = self.jobs.get(target)
             if job is not None and job.state != "failed":
@@ -101,12 +99,8 @@ class Trying:
     def _run(self, job: Job, entry: Target) -> None:
         with self._work:
             try:
-                found = find_runnable(entry)
                 self._tick(None)
-                run = dry_run(found, cap_bytes=cap_bytes(None), time_s=TIME_S, on_tick=self._tick)
-                if run.stop is not None and run.met is None:
-                    raise AnalysisError(f"it stopped: {run.stop.get('message', 'for an unknown reason')}")
-                self.planning.runs[job.target] = run
+                self.session.try_run(entry, lambda what: nullcontext(self._tick))
                 job.state = "done"
             except RlmemError as error:
                 job.state, job.problem = "failed", str(error)

@@ -5,25 +5,26 @@ from __future__ import annotations
 import threading
 
 from rlmem.core.plan import Budget
-from rlmem.serve.turns import PatientForm, Turns
+from rlmem.planner import ClosedForm
+from rlmem.serve.turns import PatientSource, Turns
 from rlmem.sources import load
 
 
 def test_other_plans_wait_for_a_picture_and_the_picture_for_nobody() -> None:
     turns, order = Turns(), []
-    form, budget = PatientForm(None, turns), Budget(name="none")
+    source, budget = PatientSource(ClosedForm(), turns), Budget(name="none")
     begun = threading.Event()
 
     def other() -> None:
         begun.set()
-        form.plan(load("pidog-sac"), budget)
+        source.plan(load("pidog-sac"), budget)
         order.append("other")
 
     with turns.first():
         thread = threading.Thread(target=other)
         thread.start()
         begun.wait()
-        form.plan(load("pidog-sac"), budget)
+        source.plan(load("pidog-sac"), budget)
         thread.join(0.2)
         assert thread.is_alive()
         order.append("picture")
