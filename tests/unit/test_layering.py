@@ -169,7 +169,6 @@ ALLOWED = {
         "core",
         "documents",
         "errors",
-        "lint",
         "machines",
         "process",
         "programs",

@@ -110,6 +110,29 @@ class LintDocument(Document):
         """Return whether some file could not be analysed."""
         return any(problem.failed for problem in self.problems)
 
+    @property
+    def is_clean(self) -> bool:
+        """Return whether there is nothing to change."""
+        return not self.findings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PatchesPart:
+    """Fixes as patches, and what lint found; nothing was written."""
+
+    texts: tuple[str, ...]
+    document: LintDocument
+
+    @property
+    def failed(self) -> bool:
+        """Return whether some file could not be analysed."""
+        return self.document.failed
+
+    @property
+    def is_clean(self) -> bool:
+        """Return whether there is nothing to change."""
+        return not self.texts
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownPart:
@@ -129,3 +152,16 @@ class BaselineDocument(Document):
     TITLE: ClassVar[str] = "Findings that 'rlmem lint' knows"
 
     findings: tuple[KnownPart, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewBaselinePart:
+    """A baseline that knows everything that was found, and the file it is for; ``failed``: some file could not be analysed."""
+
+    path: str
+    baseline: BaselineDocument
+    failed: bool
+    is_clean: ClassVar[bool] = True
+
+
+LintResult: TypeAlias = LintDocument | PatchesPart | NewBaselinePart

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TypeAlias
 
-from rlmem.core.printable import exact_json
-from rlmem.documents.contract import from_plain, to_plain
+from rlmem.documents.contract import from_plain
 from rlmem.documents.lint import BaselineDocument, KnownPart
 from rlmem.errors import UsageError
 
@@ -55,11 +54,3 @@ def read_baseline(path: Path) -> dict[Key, KnownPart]:
         needs = "every finding needs path, code, fingerprint as texts, and its line is a number or null"
         raise NotBaselineError(f"{path}: not a baseline: {needs}") from None
     return {(known.path, known.code, known.fingerprint): known for known in baseline.findings}
-
-
-def baseline_text(findings: Iterable[KnownPart]) -> str:
-    """A baseline as JSON, one finding a line, so that a change to it is easy to read."""
-    ordered = sorted(findings, key=lambda known: (known.path, known.line or 0, known.code))
-    lines = ",\n".join(f"    {json.dumps(to_plain(known), ensure_ascii=False)}" for known in ordered)
-    body = f"[\n{lines}\n  ]" if lines else "[]"
-    return exact_json(f'{{\n  "schema": "{BaselineDocument.SCHEMA}",\n  "findings": {body}\n}}\n')

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from xml.sax.saxutils import escape, quoteattr
 
 from rlmem.core.printable import encodable, exact_json
-from rlmem.documents.contract import to_json
-from rlmem.documents.lint import EditPart, FixPart, LintDocument, LintFindingPart, ProblemPart
+from rlmem.documents.contract import to_json, to_plain
+from rlmem.documents.lint import BaselineDocument, EditPart, FixPart, LintDocument, LintFindingPart, ProblemPart
 from rlmem.documents.rules import RulePart
 from rlmem.report.lint import cost, location, render_text
 from rlmem.report.rule_pages import body_markdown
@@ -204,6 +204,13 @@ def _valid(text: str) -> str:
 def render_json(document: LintDocument) -> str:
     """The document itself."""
     return exact_json(to_json(document))
+
+
+def render_baseline(document: BaselineDocument) -> str:
+    """A baseline as JSON, one finding a line, so that a change to it is easy to read."""
+    lines = ",\n".join(f"    {json.dumps(to_plain(known), ensure_ascii=False)}" for known in document.findings)
+    body = f"[\n{lines}\n  ]" if lines else "[]"
+    return exact_json(f'{{\n  "schema": "{BaselineDocument.SCHEMA}",\n  "findings": {body}\n}}\n')
 
 
 #: Format to what writes it from the findings alone; text in a terminal has more to it, and SARIF the manual pages.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Protocol, TextIO
@@ -174,3 +175,30 @@ class _Lines:
     def say(self, text: str) -> None:
         with suppress(OSError, ValueError):
             print(text, file=self._stream, flush=True)
+
+
+class FileCount:
+    """How many files are done, on one line of a terminal, once it has taken a while; gone when all are."""
+
+    PATIENCE_S = 2.0
+
+    def __init__(self) -> None:
+        self.start, self.drawn = time.monotonic(), False
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self._tick
+
+    def _tick(self, done: int, total: int) -> None:
+        if done == total:
+            self._clear()
+        elif time.monotonic() - self.start > self.PATIENCE_S and sys.stderr.isatty():
+            self.drawn = True
+            print(f"\rlinted {done} of {total} files", end="", file=sys.stderr, flush=True)
+
+    def _clear(self) -> None:
+        if self.drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+        self.drawn = False
+
+    def __exit__(self, *error: object) -> None:
+        self._clear()

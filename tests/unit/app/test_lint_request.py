@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from rlmem.app.lint import FixInterruptedError, LintRequest, lint, lint_baseline, lint_patches
+from rlmem.app.lint import FixInterruptedError, LintRequest, lint
 from rlmem.app.rules import list_rules
+from rlmem.documents.lint import LintDocument, NewBaselinePart, PatchesPart
 from rlmem.errors import UsageError
 from rlmem.lint.session import Session
-from rlmem.lint.settings import Asked
+from rlmem.report.lint_formats import render_baseline
 
 SCRIPT = """\
 from stable_baselines3 import DQN
@@ -28,10 +30,32 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def found(request: LintRequest) -> LintDocument:
+    document = lint(request)
+    assert isinstance(document, LintDocument)
+    return document
+
+
+@pytest.mark.parametrize(
+    ("request_of", "problem"),
+    [
+        (lambda: LintRequest(unsafe_fixes=True), "--unsafe-fixes goes with --fix"),
+        (lambda: LintRequest(write_baseline=True, diff=True), "--write-baseline writes what is found"),
+        (lambda: LintRequest(paths=("-", "a.py")), "'-' stands alone"),
+        (lambda: LintRequest(paths=("-",), fix=True), "'-' is no file that could be fixed"),
+        (lambda: LintRequest(select=(" ,",)), "--select: names no rule"),
+    ],
+)
+def test_a_request_that_contradicts_itself_is_refused(request_of: Callable[[], LintRequest], problem: str) -> None:
+    with pytest.raises(UsageError, match=problem):
+        request_of()
+
+
 def test_the_current_folder_is_linted_and_every_file_is_told(folder: Path) -> None:
     ticks: list[tuple[int, int]] = []
     told: list[object] = []
     document = lint(LintRequest(), tell=told.append, tick=lambda done, total: ticks.append((done, total)))
+    assert isinstance(document, LintDocument)
     assert (document.files, document.failed) == (1, True)
     assert {finding.path for finding in document.findings} == {"train.py"}
     assert ticks == [(1, 2), (2, 2)]
@@ -39,23 +63,26 @@ def test_the_current_folder_is_linted_and_every_file_is_told(folder: Path) -> No
 
 
 def test_bytes_stand_for_a_file_that_need_not_be_there(folder: Path) -> None:
-    request = LintRequest(paths=(Path("else.py"),), text=SCRIPT.encode())
-    assert {finding.path for finding in lint(request).findings} == {"else.py"}
+    document = found(LintRequest(paths=("-",), stdin=SCRIPT.encode, stdin_filename="else.py"))
+    assert {finding.path for finding in document.findings} == {"else.py"}
 
 
 def test_patches_write_nothing(folder: Path) -> None:
-    patches = lint_patches(LintRequest(paths=(Path("train.py"),)), ("safe", "unsafe"))
+    patches = lint(LintRequest(paths=("train.py",), diff=True))
+    assert isinstance(patches, PatchesPart)
     assert any("+++ b/train.py" in text for text in patches.texts)
     assert (folder / "train.py").read_text() == SCRIPT
 
 
 def test_a_baseline_knows_what_was_found(folder: Path) -> None:
-    request = LintRequest(paths=(Path("train.py"),), rules=Asked(baseline=Path("known.json")))
-    before = lint(LintRequest(paths=(Path("train.py"),)))
-    baseline = lint_baseline(request)
-    assert (baseline.findings, baseline.failed) == (len(before.findings), False)
-    baseline.path.write_text(baseline.text)
-    assert (lint(request).findings, lint(request).known) == ((), len(before.findings))
+    paths, file = ("train.py",), Path("known.json")
+    before = found(LintRequest(paths=paths))
+    new = lint(LintRequest(paths=paths, baseline=file, write_baseline=True))
+    assert isinstance(new, NewBaselinePart)
+    assert (len(new.baseline.findings), new.failed) == (len(before.findings), False)
+    Path(new.path).write_text(render_baseline(new.baseline))
+    after = found(LintRequest(paths=paths, baseline=file))
+    assert (after.findings, after.known) == ((), len(before.findings))
 
 
 def test_fixes_that_are_interrupted_say_which_files_have_theirs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +92,7 @@ def test_fixes_that_are_interrupted_say_which_files_have_theirs(folder: Path, mo
 
     monkeypatch.setattr(Session, "fix", interrupted)
     with pytest.raises(FixInterruptedError, match=r"^interrupted; fixed: a\.py$") as caught:
-        lint(LintRequest(fix=("safe",)))
+        lint(LintRequest(fix=True))
     assert caught.value.exit_code == 130
 
 

@@ -11,7 +11,8 @@ import pytest
 from rlmem.documents.contract import from_plain, to_plain
 from rlmem.documents.lint import BaselineDocument, LintDocument
 from rlmem.errors import UsageError
-from rlmem.lint.baseline import baseline_text, read_baseline
+from rlmem.lint.baseline import read_baseline
+from rlmem.report.lint_formats import render_baseline
 
 WRITTEN = json.loads((Path(__file__).parents[2] / "golden" / "written_by_0" / "lint.json").read_text(encoding="utf-8"))
 
@@ -54,7 +55,8 @@ def test_a_file_that_was_cut_short_is_refused(name: str) -> None:
 def test_a_baseline_is_read_with_nothing_lost_and_written_as_it_was(tmp_path: Path) -> None:
     file = Path(__file__).parents[2] / "golden" / "written_by_0" / "lint-baseline.json"
     known = read_baseline(file)
-    (tmp_path / "again.json").write_text(baseline_text(known.values()), encoding="utf-8")
+    text = render_baseline(BaselineDocument(findings=tuple(known.values())))
+    (tmp_path / "again.json").write_text(text, encoding="utf-8")
     assert read_baseline(tmp_path / "again.json") == known
     assert len(known) == len(json.loads(file.read_text(encoding="utf-8"))["findings"])
 
