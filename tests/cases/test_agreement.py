@@ -34,7 +34,7 @@ from rlmem.planner import ClosedForm
 from rlmem.process import attach
 from rlmem.process.calibration import read_calibration
 from rlmem.process.explain import explain_process
-from rlmem.remedies.base import Wishes
+from rlmem.remedies.base import Constraints
 from rlmem.rules.observed import COMPACT_BYTES
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import DryRun, dry_run
@@ -166,7 +166,7 @@ def check_one_run(
     budget, form = make_budget(ram=limit), ClosedForm(read_calibration(sys.executable))
     plan = to_plain(plan_document(with_findings(plan_dry_run(first, budget, form)).plan))
     job = TriedJob(budget=budget, form=form, target=first.target, changes={}, first=first)
-    fit = to_plain(fit_document(fit_target(job, Wishes())))
+    fit = to_plain(fit_document(fit_target(job, Constraints())))
     lint = document(capsys, "lint", str(script), "--ram", limit, "--severity", "info")
     agree(plan, fit, {"findings": []} if args else lint)
     if plan["target"]["spec"].get("algorithm") is None and not args:  # a loop of its own: lint speaks in the plan

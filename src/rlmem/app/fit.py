@@ -32,7 +32,7 @@ from rlmem.documents.fit import (
 from rlmem.documents.parts import machine_part, part_of
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import KINDS, Fit, Wishes, changes_of, slowdown_of
+from rlmem.remedies.base import KINDS, Constraints, Fit, changes_of, slowdown_of
 from rlmem.remedies.machine import would_do
 from rlmem.remedies.search import Search
 from rlmem.sources import read_description
@@ -114,16 +114,16 @@ def fit(
         UsageError: the target cannot be read or run, or the request asks for what it has not.
         AnalysisError: a dry run stopped before anything was known.
     """
-    target, wishes = request.target, _wishes(request)
+    target, constraints = request.target, _constraints(request)
     job = None
     if target.is_executable:
         cap = cap_bytes(None) if request.cap_bytes is None else request.cap_bytes
         gpu = bool(request.budget.vram_bytes)
         job = prepare_job(target, request.budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap, gpu=gpu)
-        fitted = fit_target(job, wishes)
+        fitted = fit_target(job, constraints)
     else:
         _refuse_options(request)
-        fitted = _fit_description(request, wishes)
+        fitted = _fit_description(request, constraints)
     if request.apply and (target.kind != "script" or fitted.written.kind == "python"):
         raise UsageError(f"{target.text}: --apply writes scripts; this one is not one that can be edited")
     verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.steps else None
@@ -132,13 +132,13 @@ def fit(
     return fit_document(fitted, verified, applied)
 
 
-def _wishes(request: FitRequest) -> Wishes:
+def _constraints(request: FitRequest) -> Constraints:
     names = [name.strip() for item in request.keep for name in item.split(",") if name.strip()]
     try:
         paths = frozenset(find_field(name).path for name in names)
     except SpecError as error:
         raise error.located("--keep") from None
-    return Wishes(keep=paths, kinds=KINDS[:1] if request.lossless else KINDS, max_slowdown=request.max_slowdown)
+    return Constraints(keep=paths, kinds=KINDS[:1] if request.lossless else KINDS, max_slowdown=request.max_slowdown)
 
 
 def _refuse_options(request: FitRequest) -> None:
@@ -153,13 +153,13 @@ def _refuse_options(request: FitRequest) -> None:
             raise UsageError(f"{request.target.text}: {option}: only for targets that are run, such as train.py")
 
 
-def _fit_description(request: FitRequest, wishes: Wishes) -> Fitted:
+def _fit_description(request: FitRequest, constraints: Constraints) -> Fitted:
     form = ClosedForm(constants_for(request.target.python))
-    return _fit_subject(form.subject(read_description(request.target), request.budget), wishes)
+    return _fit_subject(form.subject(read_description(request.target), request.budget), constraints)
 
 
-def _fit_subject(subject: Subject, wishes: Wishes | None = None) -> Fitted:
-    answer = Search(subject, wishes).fit()
+def _fit_subject(subject: Subject, constraints: Constraints | None = None) -> Fitted:
+    answer = Search(subject, constraints).fit()
     return Fitted(fit=answer, written=write(subject, answer.steps))
 
 

@@ -22,7 +22,7 @@ from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.errors import AnalysisError, RlmemError
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import Alone
+from rlmem.remedies.base import SingleStep
 from rlmem.remedies.search import Search
 from rlmem.runner.facts import machine_facts, own_versions
 from rlmem.runner.store import open_store, utc_now
@@ -95,12 +95,12 @@ def remedies(subject: Subject) -> tuple[RemedyPart, ...]:
     if not subject.is_changeable:
         return ()
     device = subject.plan.deciding.device
-    rows = [_remedy(item, subject) for item in Search(subject).alone()]
+    rows = [_remedy(item, subject) for item in Search(subject).single_steps()]
     helping = [row for row in rows if any(size > 0 for size in row.saves_bytes.values())]
     return tuple(sorted(helping, key=lambda row: (-row.saves_bytes.get(device, 0), -max(row.saves_bytes.values()))))
 
 
-def _remedy(item: Alone, subject: Subject) -> RemedyPart:
+def _remedy(item: SingleStep, subject: Subject) -> RemedyPart:
     written = write(subject, (item.step,))
     is_diff = written.kind == "diff"
     return remedy_part(

@@ -8,7 +8,7 @@ from typing import Any
 from rlmem.core.fields import fields_diff, find_field, plain_value
 from rlmem.core.plan import sentence
 from rlmem.documents.fit import AlonePart, RemedyPart, StepPart
-from rlmem.remedies.base import Alone, Step
+from rlmem.remedies.base import SingleStep, Step
 
 
 def step_part(step: Step) -> StepPart:
@@ -16,7 +16,7 @@ def step_part(step: Step) -> StepPart:
     return StepPart(**_told(step))
 
 
-def alone_part(item: Alone) -> AlonePart:
+def alone_part(item: SingleStep) -> AlonePart:
     """Return a remedy by itself as documents have it."""
     return AlonePart(**_told(item.step), fits=item.fits)
 

@@ -93,8 +93,8 @@ def changes_of(steps: Steps) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the user will not have: fields to leave alone, classes of change, and the most slowdown."""
+class Constraints:
+    """What steps have to keep to: fields to leave alone, classes of change that are allowed, the most slowdown."""
 
     keep: frozenset[str] = frozenset()
     kinds: tuple[str, ...] = KINDS
@@ -111,7 +111,7 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Alone:
+class SingleStep:
     """A remedy by itself on the run as it is."""
 
     step: Step
@@ -128,7 +128,7 @@ class Fit:
     #: ``already`` (nothing to do), ``fits`` (with its upper bound), ``expected`` (only as expected), ``no``, ``unknown``
     #: (a limit with no figure to hold against it) or ``grows`` (a leak, which no step makes fit).
     status: str
-    alone: tuple[Alone, ...] = ()
+    alone: tuple[SingleStep, ...] = ()
     #: Every step that leaves learning alone; none when the run fits as it is.
     mild: Steps = ()
 

@@ -18,7 +18,7 @@ from rlmem.core.subject import Subject
 from rlmem.errors import SpecError
 from rlmem.frameworks import find_adapter
 from rlmem.remedies import KNOBS, REMEDIES
-from rlmem.remedies.base import Alone, Change, Fit, Goal, Remedy, Step, Steps, Wishes, slowdown_of
+from rlmem.remedies.base import Change, Constraints, Fit, Goal, Remedy, SingleStep, Step, Steps, slowdown_of
 from rlmem.remedies.finders import lowest
 from rlmem.units import MIB
 
@@ -42,11 +42,11 @@ class Search:
     def __init__(
         self,
         subject: Subject,
-        wishes: Wishes | None = None,
+        constraints: Constraints | None = None,
         remedies: Sequence[Remedy] = REMEDIES,
         writable: Callable[[Steps], bool] | None = None,
     ) -> None:
-        self.wishes = wishes or Wishes()
+        self.constraints = constraints or Constraints()
         self.remedies = remedies
         self.writable = writable
         self.start = subject
@@ -56,7 +56,7 @@ class Search:
         start = self.start
         if over(start.plan) <= 0:
             return Fit(start=start, status="already")
-        alone = self.alone()
+        alone = self.single_steps()
         mild = self._any(self._any((), "lossless", expected=False), "speed", expected=False)
         steps = self._enough(expected=False)
         if steps is not None:
@@ -78,7 +78,7 @@ class Search:
 
     def apply(self, steps: Steps, remedy: Remedy, *, expected: bool = False, device: str | None = None) -> Steps | None:
         """Steps with one remedy more; ``None`` where it does not apply, saves nothing, is not wanted, or is refused."""
-        if remedy.kind not in self.wishes.kinds:
+        if remedy.kind not in self.constraints.kinds:
             return None
         before = self.after(steps)
         change = remedy.find(before, Goal(expected=expected, device=device))
@@ -95,7 +95,7 @@ class Search:
         if max(step.saves.values(), default=0) <= 0:
             return None  # numba, say, takes more than a small store gives back
         longer = (*steps, step)
-        return longer if self.wishes.allow(longer) else None
+        return longer if self.constraints.allow(longer) else None
 
     def _all(self, steps: Steps, remedies: Iterable[Remedy], *, expected: bool) -> Steps | None:
         """Every one of some remedies, in order; ``None`` when one of them does not apply."""
@@ -119,10 +119,10 @@ class Search:
     def _of(self, kind: str) -> list[Remedy]:
         return [remedy for remedy in self.remedies if remedy.kind == kind]
 
-    def alone(self) -> tuple[Alone, ...]:
+    def single_steps(self) -> tuple[SingleStep, ...]:
         """Every remedy that applies, by itself."""
         ways = (self.apply((), remedy) for remedy in self.remedies)
-        return tuple(Alone(step=way[0], fits=self._over(way) <= 0) for way in ways if way is not None)
+        return tuple(SingleStep(step=way[0], fits=self._over(way) <= 0) for way in ways if way is not None)
 
     def _over(self, steps: Steps, *, expected: bool = False, device: str | None = None) -> int:
         """Bytes above the limit with some steps."""

@@ -10,7 +10,7 @@ from rlmem.core.subject import Subject
 from rlmem.errors import AnalysisError
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.programs.points import REFUSED
-from rlmem.remedies.base import Fit, Steps, Wishes, changes_of
+from rlmem.remedies.base import Constraints, Fit, Steps, changes_of
 from rlmem.remedies.program import Written, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_script
 from rlmem.remedies.search import Search
@@ -23,15 +23,15 @@ from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.target import RunnableTarget
 
 
-def fit_target(job: Job, wishes: Wishes) -> Fitted:
+def fit_target(job: Job, constraints: Constraints) -> Fitted:
     """The smallest change that makes a target fit, and its text; nothing makes a leak fit, or what is unknown."""
-    fitted = _fitted(job, wishes)
+    fitted = _fitted(job, constraints)
     if fitted.fit.status == "no" or not fitted.fit.start.plan.unknown:
         return fitted
     return replace(fitted, fit=replace(fitted.fit, status="unknown"))
 
 
-def _fitted(job: Job, wishes: Wishes) -> Fitted:
+def _fitted(job: Job, constraints: Constraints) -> Fitted:
     text, script = _script(job.target)
     run = job.run(job.target, f"dry run of {job.target.name}")
     try:
@@ -39,13 +39,13 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
     except AnalysisError:
         if script is None or text is None or not _was_refused(run):
             raise
-        return Loop(job, wishes, None, text, script, run.facts).fitted()
+        return Loop(job, constraints, None, text, script, run.facts).fitted()
     if found.plan.leaks:
         return Fitted(fit=Fit(start=found, status="grows"), written=Written(kind="nothing"))
     if not found.is_changeable:
         if script is None or text is None:
             return _unedited(found)
-        return Loop(job, wishes, found, text, script, run.facts).fitted()
+        return Loop(job, constraints, found, text, script, run.facts).fitted()
     if _was_refused(run) and "buffer_size" in found.plan.spec:
         found = _started_smaller(job, found)
     start = found.plan.spec
@@ -55,7 +55,7 @@ def _fitted(job: Job, wishes: Wishes) -> Fitted:
             return zoo(job.target.text, job.target.args, start, steps).by_hand
         return edit_script(script, start, steps).by_hand if script else snippet(start, steps).by_hand
 
-    fit = Search(found, wishes, writable=lambda steps: not by_hand(steps)).fit()
+    fit = Search(found, constraints, writable=lambda steps: not by_hand(steps)).fit()
     needed = _needed(job.target, fit.steps)
     if job.target.kind == "zoo":
         given, _ = zoo_hyperparameters(start, fit.steps)

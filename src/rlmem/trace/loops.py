@@ -19,7 +19,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.frameworks.base import Swap
 from rlmem.lint.reading import Text, Unreadable, read_file
 from rlmem.remedies import REMEDIES
-from rlmem.remedies.base import Change, Fit, Remedy, Step, Steps, Wishes
+from rlmem.remedies.base import Change, Constraints, Fit, Remedy, Step, Steps
 from rlmem.remedies.finders import LEAST_SHARE
 from rlmem.remedies.script import edit_loop_buffer, loop_knob
 from rlmem.rules.knobs import rounded_down
@@ -51,9 +51,9 @@ class Loop:
     """
 
     def __init__(
-        self, job: Job, wishes: Wishes, start: Subject | None, text: Text, script: Script, facts: Facts
+        self, job: Job, constraints: Constraints, start: Subject | None, text: Text, script: Script, facts: Facts
     ) -> None:
-        self.job, self.wishes, self.text, self.script = job, wishes, text, script
+        self.job, self.constraints, self.text, self.script = job, constraints, text, script
         self.path = Path(job.target.text)
         self.start = start
         self.early = self._early()
@@ -210,10 +210,14 @@ class Loop:
         return {option.lstrip("-").replace("-", "_") for option in options}
 
     def _allows(self, remedy: Remedy, change: Change) -> bool:
-        return remedy.kind in self.wishes.kinds and not self.wishes.keep & set(change.values) and self._quick(remedy)
+        return (
+            remedy.kind in self.constraints.kinds
+            and not self.constraints.keep & set(change.values)
+            and self._quick(remedy)
+        )
 
     def _quick(self, remedy: Remedy) -> bool:
-        most = self.wishes.max_slowdown
+        most = self.constraints.max_slowdown
         return most is None or (remedy.slowdown is not None and remedy.slowdown <= most)
 
     def _traced(self, draft: Draft, what: str) -> Subject:

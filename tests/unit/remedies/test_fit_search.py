@@ -10,7 +10,7 @@ import pytest
 from rlmem.budget import make_budget
 from rlmem.planner import ClosedForm, Planner
 from rlmem.remedies import KNOBS, REMEDIES
-from rlmem.remedies.base import KINDS, Fit, Wishes, changes_of, over, slowdown_of
+from rlmem.remedies.base import KINDS, Constraints, Fit, changes_of, over, slowdown_of
 from rlmem.remedies.machine import would_do
 from rlmem.remedies.search import Search
 from rlmem.sources import load
@@ -19,9 +19,9 @@ CODED = 'coded_bytes={"image": [3000, 4000, 6000], "vector": [100, 124, 124]}'
 
 
 @cache
-def fit(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> Fit:
+def fit(name: str, ram: str, *sets: str, vram: str = "80GB", **constraints: Any) -> Fit:
     subject = ClosedForm().subject(load(name, sets), make_budget(ram=ram, vram=vram))
-    return Search(subject, Wishes(**wishes)).fit()
+    return Search(subject, Constraints(**constraints)).fit()
 
 
 def names(found: Fit) -> list[str]:

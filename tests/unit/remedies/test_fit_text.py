@@ -12,7 +12,7 @@ from rlmem.budget import make_budget
 from rlmem.core.edits import apply
 from rlmem.core.plan import Plan
 from rlmem.planner import ClosedForm
-from rlmem.remedies.base import Steps, Wishes
+from rlmem.remedies.base import Constraints, Steps
 from rlmem.remedies.program import run_file, snippet, with_hyperparameters, zoo, zoo_hyperparameters
 from rlmem.remedies.script import edit_loop_buffer, edit_script, loop_knob
 from rlmem.remedies.search import Search
@@ -23,9 +23,9 @@ CODED = 'coded_bytes={"image": [8000, 9000, 10000], "vector": [100, 124, 124]}'
 
 
 @cache
-def found(name: str, ram: str, *sets: str, vram: str = "80GB", **wishes: Any) -> tuple[Plan, Steps]:
+def found(name: str, ram: str, *sets: str, vram: str = "80GB", **constraints: Any) -> tuple[Plan, Steps]:
     subject = ClosedForm().subject(load(name, sets), make_budget(ram=ram, vram=vram))
-    return subject.plan, Search(subject, Wishes(**wishes)).fit().steps
+    return subject.plan, Search(subject, Constraints(**constraints)).fit().steps
 
 
 def edited(text: str, plan: Plan, steps: Steps) -> tuple[str, tuple[str, ...]]:
