@@ -41,7 +41,7 @@ def _answer(name: str, question: Question) -> Case:
     """A case of the answer: status and text; a page with one element to a line, JSON as data."""
 
     def make() -> Any:
-        with own_folder() as folder, question.around(), mock.patch("rlmem.serve.zoo._folder", lambda _: None):
+        with own_folder() as folder, question.around(), mock.patch("rlmem.app.zoo._folder", lambda _: None):
             with TestClient(make_app(_SETTINGS), base_url=_SETTINGS.url, raise_server_exceptions=False) as client:
                 if isinstance(question.body, str):
                     response = client.post(question.path, content=question.body, headers=question.headers)

@@ -10,8 +10,8 @@ from typing import TypeVar
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
+from rlmem.app.zoo import zoo_entries
 from rlmem.errors import RlmemError
-from rlmem.serve import zoo
 from rlmem.serve.guarding import has_token
 from rlmem.serve.live import Finder, Hub
 from rlmem.serve.planning import Kept, Planning
@@ -39,7 +39,7 @@ class Desk:
     @property
     def zoo_entries(self) -> tuple[str, ...]:
         """The RL Zoo entries that can be picked, looked up once."""
-        return self.kept.get("zoo", lambda: zoo.entries(self.settings.python))
+        return self.kept.get("zoo", lambda: zoo_entries(self.settings.python))
 
     def check_token(self, request: Request) -> None:
         """Refuse a request that would act on a process and may not."""

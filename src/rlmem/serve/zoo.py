@@ -1,52 +1,19 @@
-"""RL Zoo entries: which there are, and trying one in the background."""
+"""RL Zoo entries that are tried in the background."""
 
 from __future__ import annotations
 
-import importlib.util
-import os
 import sys
 import threading
 from contextlib import nullcontext
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from rlmem.app.session import PlanSession, check_runnable
-from rlmem.core.target import ZOO, Target, executable_kind
+from rlmem.core.target import Target, executable_kind
 from rlmem.errors import AnalysisError, RlmemError, UsageError
-from rlmem.runner.child import run_child
-from rlmem.sources.config import parse_yaml, read_text
 from rlmem.sources.target import parse_target
 
-_FIND = "import importlib.util as u; s = u.find_spec('rl_zoo3'); print(s.submodule_search_locations[0] if s else '')"
-_ALL = "default"
 #: How long ending a child process may take.
 CLOSE_S = 10.0
-
-
-def entries(python: str | None) -> tuple[str, ...]:
-    """``zoo:ALGO/ENV`` of every entry of the rl_zoo3 that is installed; nothing where there is none."""
-    folder = _folder(python)
-    if folder is None:
-        return ()
-    found = []
-    for path in sorted((folder / "hyperparams").glob("*.yml")):
-        try:
-            data, _ = parse_yaml(read_text(path), path.name)
-        except UsageError:
-            continue
-        names = data if isinstance(data, dict) else {}
-        found += [f"{ZOO}{path.stem}/{name}" for name in names if isinstance(name, str) and name not in (_ALL, "atari")]
-    return tuple(found)
-
-
-def _folder(python: str | None) -> Path | None:
-    if python is None:
-        spec = importlib.util.find_spec("rl_zoo3")
-        places = list(spec.submodule_search_locations or ()) if spec else []
-        return Path(places[0]) if places else None
-    outcome = run_child([python, "-c", _FIND], cwd=Path.cwd(), env=dict(os.environ), time_limit_s=30)
-    text = outcome.stdout.strip() if outcome.status == "ok" else ""
-    return Path(text) if text else None
 
 
 @dataclass(slots=True)
