@@ -12,12 +12,14 @@ from pathlib import Path
 
 from rlmem.core.moments import Moment
 from rlmem.documents.recorded import RecordedDocument, Recording
+from rlmem.errors import UsageError
 from rlmem.process.attach import preload
 from rlmem.process.tree import JOB_VARIABLE
-from rlmem.runner.guarding import Load, Policy
+from rlmem.runner.guarding import ACT_AT, GRACE_SECONDS, WARN_AT, Load, Policy, parse_action
 from rlmem.runner.recording import Recorder
 from rlmem.runner.store import utc_now
 from rlmem.runner.supervise import RUN_VARIABLE, Ended, Supervision
+from rlmem.units import parse_size
 from rlmem.version import __version__
 
 #: Letters of a command that stand for a run without a script in lists.
@@ -26,16 +28,65 @@ LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunRequest:
-    """The command to run, its limits, and how often to look.
+    """The command to run, its limits as they were typed, and how often to look.
 
-    ``invocation`` is the command line of rlmem itself, which the store keeps.
+    Attributes:
+        command: the command with its arguments.
+        max_ram: memory its processes may use together.
+        max_vram: memory of the GPU it may use.
+        max_threads: threads its processes may have together.
+        warn_at: percentage of a limit from which on it is said who holds the memory.
+        act_at: percentage from which on something is done.
+        on_pressure: what: ``checkpoint``, ``stop``, ``signal:NAME`` or ``none``; without one, stop where there is a limit
+            of its own.
+        checkpoint_to: where checkpoints go.
+        grace_s: time to take a checkpoint, and between SIGTERM and SIGKILL.
+        interval_s: time between looks.
+        is_kept: whether the run goes to the store.
+        invocation: the command line of rlmem itself, which the store keeps.
+
+    Raises:
+        UsageError: there is no command, or the warning would come after what is done.
     """
 
     command: tuple[str, ...]
-    policy: Policy
+    max_ram: str | None = None
+    max_vram: str | None = None
+    max_threads: int | None = None
+    warn_at: float = 100 * WARN_AT
+    act_at: float = 100 * ACT_AT
+    on_pressure: str | None = None
+    checkpoint_to: Path = Path("rlmem-checkpoints")
+    grace_s: float = GRACE_SECONDS
     interval_s: float = 1.0
     is_kept: bool = True
     invocation: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.command:
+            raise UsageError("no command to run; write it behind --, such as: rlmem run -- python train.py")
+        if self.warn_at > self.act_at:
+            raise UsageError(f"--warn-at {self.warn_at:g} is above --act-at {self.act_at:g}")
+
+    def policy(self) -> Policy:
+        """Return what is done when a limit comes near.
+
+        Raises:
+            UsageError: an action or a size that is none.
+        """
+        is_limited = bool(self.max_ram or self.max_vram or self.max_threads)
+        action, number = parse_action(self.on_pressure or ("stop" if is_limited else "none"))
+        return Policy(
+            max_ram_bytes=parse_size(self.max_ram) if self.max_ram else None,
+            max_vram_bytes=parse_size(self.max_vram) if self.max_vram else None,
+            max_threads=self.max_threads,
+            warn_at=self.warn_at / 100,
+            act_at=self.act_at / 100,
+            action=action,
+            signal=number,
+            grace_s=self.grace_s,
+            checkpoint_to=str(self.checkpoint_to.absolute()),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +108,16 @@ class Outcome:
 
 
 def run(request: RunRequest, say: Callable[[str], None]) -> Outcome:
-    """Run a command to its end; it keeps the terminal, and ``say`` takes lines meanwhile."""
+    """Run a command to its end; it keeps the terminal, and ``say`` takes lines meanwhile.
+
+    Raises:
+        UsageError: an action or a size that is none.
+    """
+    policy = request.policy()
     recording = Recording(
         target=name_of(request.command),
         command=request.command,
-        policy=request.policy.part(),
+        policy=policy.part(),
         interval_s=request.interval_s,
         rlmem=__version__,
         started=utc_now(),
@@ -71,7 +127,7 @@ def run(request: RunRequest, say: Callable[[str], None]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="rlmem-run-", ignore_cleanup_errors=True) as folder:
         supervision = Supervision(
             request.command,
-            request.policy,
+            policy,
             env={**preload(os.environ), JOB_VARIABLE: job, RUN_VARIABLE: folder},
             job=job,
             folder=Path(folder),

@@ -3,17 +3,62 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from rlmem.cli import completion
-from rlmem.cli.common import in_typed_unit, write_whole
+from rlmem.cli.common import chosen_format, in_typed_unit, write_whole
 from rlmem.errors import UsageError, did_you_mean
 
 if TYPE_CHECKING:
-    from rlmem.documents.recorded import RecordedDocument
+    from rlmem.app.run import Outcome
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunOutput:
+    """What is said at the end of a run, and the report on it: ``--json``, ``-o`` and ``--quiet``."""
+
+    as_json: bool = False
+    path: Path | None = None
+    quiet: bool = False
+
+    def check(self) -> None:
+        """Fail before the run rather than after."""
+        if self.as_json and self.path is None:
+            raise UsageError("--json needs a file (-o FILE): standard output belongs to the command")
+
+    def show(self, outcome: Outcome) -> None:
+        """Write the report where one is asked for, and say the end on standard error."""
+        from rlmem.report.recorded import recorded_view, summary_lines
+        from rlmem.report.render import render_view
+
+        try:
+            document = outcome.document()
+            lines = summary_lines(document)
+        except Exception as error:  # a mistake of ours must not cost the command its exit code
+            _say(f"cannot report on it: {type(error).__name__}: {error}")
+            return
+        if self.path is not None:
+            chosen = chosen_format(None, self.path, as_json=self.as_json)
+            text = render_view(document, recorded_view, chosen, self.path)
+            write_whole(self.path, text if text.endswith("\n") else f"{text}\n")
+        if not self.quiet or outcome.ended.status != "ok" or outcome.ended.postmortem is not None:
+            for line in lines:
+                _say(line)
+
+
+def _say(text: str) -> None:
+    """On standard error, past a progress bar that the command may be drawing there."""
+    from rlmem.report.lines import hanging, text_width
+
+    try:
+        lead = "\r\x1b[K" if sys.stderr.isatty() else ""
+        print(lead + hanging("rlmem: ", text, text_width(sys.stderr)), file=sys.stderr, flush=True)
+    except (OSError, ValueError):  # closed: the run matters more than what we say about it
+        pass
 
 
 @click.command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -59,6 +104,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--grace",
+    "grace_s",
     type=click.FloatRange(min=0),
     default=30.0,
     show_default=True,
@@ -67,6 +113,7 @@ if TYPE_CHECKING:
 )
 @click.option(
     "--interval",
+    "interval_s",
     type=click.FloatRange(0.05, 3600),
     default=1.0,
     show_default=True,
@@ -84,20 +131,7 @@ if TYPE_CHECKING:
 )
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing at the end of a run that ended well.")
 def command(
-    words: tuple[str, ...],
-    max_ram: str | None,
-    max_vram: str | None,
-    max_threads: int | None,
-    warn_at: float,
-    act_at: float,
-    on_pressure: str | None,
-    checkpoint_to: Path,
-    grace: float,
-    interval: float,
-    no_record: bool,
-    as_json: bool,
-    output: Path | None,
-    quiet: bool,
+    words: tuple[str, ...], no_record: bool, as_json: bool, output: Path | None, quiet: bool, **options: Any
 ) -> int:
     """Run a command, recorded and guarded; say at its end who held the memory, and why it died if it did.
 
@@ -116,71 +150,18 @@ def command(
       126 when it cannot be run, 2 for wrong usage.
     """
     from rlmem.app.run import RunRequest, run
-    from rlmem.report.recorded import summary_lines
-    from rlmem.runner.guarding import Policy, parse_action
-    from rlmem.units import parse_size
 
     if words and words[0].startswith("-") and words[0] != "--":
         known = (name for option in click.get_current_context().command.params for name in option.opts)
         raise UsageError(f"rlmem run has no option {words[0]}{did_you_mean(words[0], known)}; see 'rlmem run --help'")
-    words = words[1:] if words and words[0] == "--" else words
-    if not words:
-        raise UsageError("no command to run; write it behind --, such as: rlmem run -- python train.py")
-    if as_json and output is None:
-        raise UsageError("--json needs a file (-o FILE): standard output belongs to the command")
-    if warn_at > act_at:
-        raise UsageError(f"--warn-at {warn_at:g} is above --act-at {act_at:g}")
-    limited = max_ram or max_vram or max_threads
-    action, number = parse_action(on_pressure or ("stop" if limited else "none"))
-    policy = Policy(
-        max_ram_bytes=parse_size(max_ram) if max_ram else None,
-        max_vram_bytes=parse_size(max_vram) if max_vram else None,
-        max_threads=max_threads,
-        warn_at=warn_at / 100,
-        act_at=act_at / 100,
-        action=action,
-        signal=number,
-        grace_s=grace,
-        checkpoint_to=str(checkpoint_to.absolute()),
-    )
     request = RunRequest(
-        command=words,
-        policy=policy,
-        interval_s=interval,
+        command=words[1:] if words and words[0] == "--" else words,
         is_kept=not no_record,
         invocation=("rlmem", *sys.argv[1:]),
+        **options,
     )
+    out = RunOutput(as_json=as_json, path=output, quiet=quiet)
+    out.check()
     outcome = run(request, _say)
-    ended = outcome.ended
-    try:
-        document = outcome.document()
-        lines = summary_lines(document)
-    except Exception as error:  # a mistake of ours must not cost the command its exit code
-        _say(f"cannot report on it: {type(error).__name__}: {error}")
-        return ended.exit_code
-    if output is not None:
-        _write(document, output, as_json=as_json)
-    if not quiet or ended.status != "ok" or ended.postmortem is not None:
-        for line in lines:
-            _say(line)
-    return ended.exit_code
-
-
-def _write(document: RecordedDocument, output: Path, *, as_json: bool) -> None:
-    from rlmem.cli.common import chosen_format
-    from rlmem.report.recorded import recorded_view
-    from rlmem.report.render import render_view
-
-    text = render_view(document, recorded_view, chosen_format(None, output, as_json=as_json), output)
-    write_whole(output, text if text.endswith("\n") else f"{text}\n")
-
-
-def _say(text: str) -> None:
-    """On standard error, past a progress bar that the command may be drawing there."""
-    from rlmem.report.lines import hanging, text_width
-
-    try:
-        lead = "\r\x1b[K" if sys.stderr.isatty() else ""
-        print(lead + hanging("rlmem: ", text, text_width(sys.stderr)), file=sys.stderr, flush=True)
-    except (OSError, ValueError):  # closed: the run matters more than what we say about it
-        pass
+    out.show(outcome)
+    return outcome.ended.exit_code
