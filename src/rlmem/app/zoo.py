@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from rlmem.core.target import ZOO
+from rlmem.documents.tables import ZooDocument
 from rlmem.errors import UsageError
 from rlmem.runner.child import run_child
 from rlmem.sources.config import parse_yaml, read_text
@@ -15,15 +16,15 @@ _FIND = "import importlib.util as u; s = u.find_spec('rl_zoo3'); print(s.submodu
 _ALL = "default"
 
 
-def zoo_entries(python: str | None = None) -> tuple[str, ...]:
-    """Return ``zoo:ALGO/ENV`` of every entry of the rl_zoo3 that is installed; nothing where there is none.
+def list_zoo(python: str | None = None) -> ZooDocument:
+    """Return every entry of the rl_zoo3 that is installed; none where it is not.
 
     ``python`` is the interpreter that has it; by default the one that runs.
     """
     folder = _folder(python)
     if folder is None:
-        return ()
-    entries = []
+        return ZooDocument(entries=())
+    entries: list[str] = []
     for path in sorted((folder / "hyperparams").glob("*.yml")):
         try:
             data, _ = parse_yaml(read_text(path), path.name)
@@ -33,7 +34,7 @@ def zoo_entries(python: str | None = None) -> tuple[str, ...]:
         entries += [
             f"{ZOO}{path.stem}/{name}" for name in names if isinstance(name, str) and name not in (_ALL, "atari")
         ]
-    return tuple(entries)
+    return ZooDocument(entries=tuple(entries))
 
 
 def _folder(python: str | None) -> Path | None:

@@ -18,7 +18,7 @@ from rlmem.app.report import report_document
 from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
 from rlmem.documents.parts import part_of
-from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow, ZooDocument
+from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow
 from rlmem.errors import UsageError
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk
@@ -92,7 +92,7 @@ def _tables(made: APIRouter, desk: Desk) -> None:
     @made.get("/zoo", tags=["tables"])
     def zoo() -> dict[str, Any]:
         """RL Zoo entries of the rl_zoo3 that is installed (rlmem.zoo/1)."""
-        return to_plain(ZooDocument(entries=desk.zoo_entries))
+        return to_plain(desk.zoo)
 
 
 def _plans(made: APIRouter, desk: Desk) -> None:

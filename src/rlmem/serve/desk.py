@@ -10,7 +10,8 @@ from typing import TypeVar
 from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
-from rlmem.app.zoo import zoo_entries
+from rlmem.app.zoo import list_zoo
+from rlmem.documents.tables import ZooDocument
 from rlmem.errors import RlmemError
 from rlmem.serve.guarding import has_token
 from rlmem.serve.live import Finder, Hub
@@ -37,9 +38,9 @@ class Desk:
         self.trying = Trying(session=self.planning.session, python=self.settings.python)
 
     @property
-    def zoo_entries(self) -> tuple[str, ...]:
+    def zoo(self) -> ZooDocument:
         """The RL Zoo entries that can be picked, looked up once."""
-        return self.kept.get("zoo", lambda: zoo_entries(self.settings.python))
+        return self.kept.get("zoo", lambda: list_zoo(self.settings.python))
 
     def check_token(self, request: Request) -> None:
         """Refuse a request that would act on a process and may not."""

@@ -48,10 +48,10 @@ def _planner(made: APIRouter, desk: Desk) -> None:
             planned = desk.planning.plan(state)
         except NotTriedError:
             return page(
-                state.target, "/", planner_page.untried(state, desk.zoo_entries, desk.trying.jobs.get(state.target))
+                state.target, "/", planner_page.untried(state, desk.zoo.entries, desk.trying.jobs.get(state.target))
             )
         opened = bool(request.query_params.get("_fit"))
-        return page(planned.now.name, "/", planner_page.planner(planned, desk.zoo_entries, fit_open=opened))
+        return page(planned.now.name, "/", planner_page.planner(planned, desk.zoo.entries, fit_open=opened))
 
     @made.get("/planner/picture")
     def picture(request: Request) -> Response:
