@@ -13,9 +13,10 @@ from fastapi.concurrency import run_in_threadpool
 from rlmem.app.zoo import list_zoo
 from rlmem.documents.tables import ZooDocument
 from rlmem.errors import RlmemError
+from rlmem.serve.cache import Cache
 from rlmem.serve.guarding import has_token
 from rlmem.serve.live import Finder, Hub
-from rlmem.serve.planning import Kept, Planning
+from rlmem.serve.planning import Planning
 from rlmem.serve.settings import Settings
 from rlmem.serve.zoo import Trying
 
@@ -30,7 +31,7 @@ class Desk:
     planning: Planning = field(default_factory=Planning)
     hub: Hub = field(default_factory=Hub)
     finder: Finder = field(default_factory=Finder)
-    kept: Kept = field(default_factory=Kept)
+    cache: Cache = field(default_factory=Cache)
     trying: Trying = field(init=False)
     _one_by_one: asyncio.Lock = field(default_factory=asyncio.Lock)
 
@@ -40,7 +41,7 @@ class Desk:
     @property
     def zoo(self) -> ZooDocument:
         """The RL Zoo entries that can be picked, looked up once."""
-        return self.kept.get("zoo", lambda: list_zoo(self.settings.python))
+        return self.cache.get("zoo", lambda: list_zoo(self.settings.python))
 
     def check_token(self, request: Request) -> None:
         """Refuse a request that would act on a process and may not."""

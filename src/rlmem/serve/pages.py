@@ -110,7 +110,7 @@ def _planner(made: APIRouter, desk: Desk) -> None:
 
 def _more(desk: Desk, state: State) -> str:
     planned = desk.planning.judge(state)
-    return desk.kept.get(
+    return desk.cache.get(
         f"more {planned.state.query} {planned.subject.plan.budget}",
         lambda: fragment(planner_page.more_picture(planned)),
     )

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import json
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TypeVar
 
 from rlmem.app.fit import FitAnswer, fit_planned
 from rlmem.app.session import PlanSession
@@ -19,42 +15,15 @@ from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.errors import AnalysisError, UsageError
+from rlmem.serve.cache import Cache
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
 from rlmem.serve.turns import PatientSource, Turns
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
 
-#: Plans and fits that are kept: a few pages and the way back.
-MOST_KEPT = 24
 #: How long a reading of what this machine has left is good for.
 HERE_S = 20.0
-T = TypeVar("T")
-
-
-class Kept:
-    """The last few results by name; made outside the lock, so that a slow one holds up nobody."""
-
-    def __init__(self, most: int = MOST_KEPT) -> None:
-        self._most, self._lock = most, threading.Lock()
-        self._found: OrderedDict[str, object] = OrderedDict()
-
-    def get(self, key: str, make: Callable[[], T]) -> T:
-        """What is kept under a name, made when it is not there."""
-        with self._lock:
-            if key in self._found:
-                self._found.move_to_end(key)
-                return self._found[key]  # type: ignore[return-value]
-        made = make()
-        self.put(key, made)
-        return made
-
-    def put(self, key: str, value: object) -> None:
-        """Keep something, and let the oldest go."""
-        with self._lock:
-            self._found[key] = value
-            while len(self._found) > self._most:
-                self._found.popitem(last=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,29 +53,29 @@ class PlannerPage:
 class Planning:
     """Makes pages of the planner, and keeps the last of them."""
 
-    kept: Kept = field(default_factory=Kept)
+    cache: Cache = field(default_factory=Cache)
     turns: Turns = field(default_factory=Turns)
     session: PlanSession = field(default_factory=PlanSession)
 
     def plan(self, state: State) -> PlannerPage:
         """The plan of a state, at once: of the findings, only those that it will not work as described."""
         budget = self.budget(state)
-        return self.kept.get(f"plan {state.query} {budget}", lambda: self._page(state, budget, breaking_only=True))
+        return self.cache.get(f"plan {state.query} {budget}", lambda: self._page(state, budget, breaking_only=True))
 
     def judge(self, state: State) -> PlannerPage:
         """The same with all findings."""
         budget = self.budget(state)
-        return self.kept.get(f"judge {state.query} {budget}", lambda: self._page(state, budget, breaking_only=False))
+        return self.cache.get(f"judge {state.query} {budget}", lambda: self._page(state, budget, breaking_only=False))
 
     def fit(self, state: State) -> FitAnswer:
         """The smallest change under which it fits."""
         page, budget = self.plan(state), self.budget(state)
-        return self.kept.get(f"fit {state.query} {budget}", lambda: fit_planned(page.subject))
+        return self.cache.get(f"fit {state.query} {budget}", lambda: fit_planned(page.subject))
 
     def budget(self, state: State) -> Budget:
         """The limits a state names; what this machine has left is read now and then, so that a picture is of one moment."""
         if not (state.ram or state.vram or state.machine):
-            return self.kept.get(f"here {int(time.monotonic() // HERE_S)}", make_budget)
+            return self.cache.get(f"here {int(time.monotonic() // HERE_S)}", make_budget)
         return make_budget(ram=state.ram or None, vram=state.vram or None, machine=state.machine or None)
 
     def _page(self, state: State, budget: Budget, *, breaking_only: bool) -> PlannerPage:
@@ -122,7 +91,7 @@ class Planning:
 
     def _tried(self, state: State, budget: Budget, *, breaking_only: bool) -> PlannerPage:
         """The page of an RL Zoo entry, which shows all findings of the run as its dry run met it."""
-        subject = self.kept.get(
+        subject = self.cache.get(
             f"tried {state.target} {budget}",
             lambda: with_findings(self._patient(self.session.open_tried(state.target, budget))),
         )
