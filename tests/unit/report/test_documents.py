@@ -13,6 +13,7 @@ import pytest
 
 from rlmem.app.capacity import capacity_table
 from rlmem.app.compare import compare_documents
+from rlmem.app.formulas import formulas
 from rlmem.budget import make_budget
 from rlmem.documents.comparison import ComparisonDocument
 from rlmem.documents.contract import from_plain, schema_of, to_json, to_plain
@@ -22,7 +23,7 @@ from rlmem.planner import ClosedForm, Planner
 from rlmem.report.capacity import capacity_view
 from rlmem.report.compare import compare_view
 from rlmem.report.markdown import render
-from rlmem.report.plan import plan_view, process_table, why_view
+from rlmem.report.plan import formulas_view, plan_view, process_table
 from rlmem.report.render import render_view
 from rlmem.report.terminal import draw, make_console
 from rlmem.sources.preset import PRESETS, read_preset
@@ -167,7 +168,8 @@ def test_processes_are_listed_only_when_there_are_several() -> None:
 
 
 def test_why_shows_each_component_once_where_it_is_largest() -> None:
-    sections = why_view("replay", [e for e in typed("pidog-sac").entries if e.component.startswith("replay")]).sections
+    sections = formulas_view(formulas(typed("pidog-sac"), "replay")).sections
+    assert len(sections) > 3
     assert len({section.title for section in sections}) == len(sections)
     assert all("reserved" not in section.lines[0] for section in sections)
 
