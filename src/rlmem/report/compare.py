@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlmem.documents.comparison import ComparisonDocument, DeviceDifference, SidePart
+from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View, setting_text
 from rlmem.units import format_size
 
@@ -35,7 +36,7 @@ def _note(sides: tuple[SidePart, SidePart]) -> str:
         return "Each side at its own peak. GiB is 2³⁰ bytes."
     return (
         "A process is as it was when it was looked at, and a plan beside it is in the same phase; all else is at its own peak. "
-        "'–': measured, and nothing has this name; it can be in 'unexplained'. GiB is 2³⁰ bytes."
+        "'unknown': measured, and nothing has this name; it can be in 'unexplained'. GiB is 2³⁰ bytes."
     )
 
 
@@ -66,7 +67,7 @@ def maybe_cells(left: int | None, right: int | None) -> tuple[str, str, str, str
     """Return left, right, difference and ratio; nothing is compared with what is not known."""
     if left is not None and right is not None:
         return cells(left, right)
-    return (*("–" if size is None else format_size(size) for size in (left, right)), "", "")  # type: ignore[return-value]
+    return size(left), size(right), "", ""
 
 
 def cells(left: int, right: int) -> tuple[str, str, str, str]:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlmem.documents.recorded_comparison import OwnerRow, PhaseRow, RecordedComparisonDocument, RecordedSide
 from rlmem.report.compare import cells
-from rlmem.report.text import size
+from rlmem.report.text import UNKNOWN, size
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_duration
 
@@ -20,7 +20,7 @@ def compare_recorded_view(document: RecordedComparisonDocument) -> View:
     if document.owners:
         tables.append(_owners_table(document.owners, sides))
     if document.phases:
-        rows = tuple((row.phase or "outside of training", *_cells(row)) for row in document.phases)
+        rows = tuple((row.phase or "outside of training", *_cells(row, absent="")) for row in document.phases)
         tables.append(Table(title="Largest by phase", columns=_columns("phase"), rows=rows))
     return View(
         title="  ↔  ".join(_title(side) for side in sides),
@@ -62,8 +62,9 @@ def _columns(word: str, left: str = "", right: str = "") -> tuple[Column, ...]:
     )
 
 
-def _cells(row: OwnerRow | PhaseRow) -> tuple[str, str, str, str]:
+def _cells(row: OwnerRow | PhaseRow, absent: str = UNKNOWN) -> tuple[str, str, str, str]:
+    """Return the cells of a row; ``absent`` stands for no size: of an owner nobody knows it, a phase was never reached."""
     left, right = row.left_bytes, row.right_bytes
     if left is not None and right is not None:
         return cells(left, right)
-    return size(left, "–"), size(right, "–"), "", ""
+    return size(left, absent), size(right, absent), "", ""

@@ -8,8 +8,8 @@ from rlmem.core.points import values_text
 from rlmem.documents.sweep_comparison import NameDifference, SweepComparisonDocument, SweepSide
 from rlmem.report.compare import cells, device_table
 from rlmem.report.sweep_view import fit_text
+from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View
-from rlmem.units import format_size
 
 
 def compare_sweeps_view(document: SweepComparisonDocument) -> View:
@@ -61,10 +61,11 @@ def _cells(
 
 
 def _one(nbytes: int | None, status: str | None) -> str:
-    return format_size(nbytes) if nbytes is not None else status or "–"
+    """A side that was not measured there has an empty cell."""
+    return size(nbytes, status or "")
 
 
 def _versions(left: SweepSide, right: SweepSide) -> tuple[tuple[str, str, str], ...]:
     names = dict.fromkeys((*left.versions, *right.versions))
-    rows = ((name, left.versions.get(name, "–"), right.versions.get(name, "–")) for name in names)
+    rows = ((name, left.versions.get(name, ""), right.versions.get(name, "")) for name in names)
     return tuple(row for row in rows if row[1] != row[2])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rlmem.documents.fit import AlonePart, CatalogueMachinePart, FitDocument, StepPart, VerifiedPart, WritePart
+from rlmem.report.text import UNKNOWN
 from rlmem.report.view import Appendix, Column, Item, Section, Table, View
 from rlmem.units import format_count, format_size
 
@@ -142,7 +143,7 @@ def _saved(saves: Mapping[str, int]) -> str:
 
 
 def _slower(step: StepPart) -> str:
-    return "unknown" if step.slowdown is None else f"×{step.slowdown:g}"
+    return UNKNOWN if step.slowdown is None else f"×{step.slowdown:g}"
 
 
 def _item(step: StepPart) -> Item:

@@ -46,7 +46,7 @@ def processes_section(document: RecordedDocument) -> Section | None:
         (
             str(member.pid),
             member.role,
-            *(size(nbytes, "") for nbytes in (member.pss_bytes, member.uss_bytes, member.rss_bytes)),
+            *(size(nbytes) for nbytes in (member.pss_bytes, member.uss_bytes, member.rss_bytes)),
             str(member.threads),
             _shortened(member.command),
         )
@@ -140,7 +140,7 @@ def _standing(plan: PlanDocument, owners: Sequence[HoldingPart]) -> tuple[tuple[
         resident = sum(holding.resident_bytes for holding in holdings) if holdings else None
         allocated = sum(holding.nbytes for holding in holdings) if holdings else None
         if expected:
-            rows.append((word, format_size(expected), size(resident, ""), size(allocated, "")))
+            rows.append((word, format_size(expected), size(resident), size(allocated)))
     return tuple(rows)
 
 

@@ -8,6 +8,7 @@ from rlmem.documents.ladder import FEW_WINDOWS, MOST_CHUNK, LadderDocument, Ladd
 from rlmem.errors import UsageError
 from rlmem.report.markdown import table_lines
 from rlmem.report.table import Cell, make_table
+from rlmem.report.text import UNKNOWN
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
 
@@ -57,17 +58,17 @@ def _table(document: LadderDocument) -> Table:
             Column(title="what changes", right=False),
             lambda row: row.title if row.variant is None else f"the same, {row.variant}",
         ),
-        (Column(title="stored, B/agent"), lambda row: _whole(row.stored_per_agent_bytes)),
-        (Column(title="peak planned, B/agent"), lambda row: _whole(row.planned_per_agent_bytes)),
-        (Column(title="peak measured, B/agent"), lambda row: _whole(row.peak_per_agent_bytes)),
-        (Column(title="peak in", right=False), lambda row: row.points[-1].phase or "–"),
+        (Column(title="stored, B/agent"), lambda row: _whole(row, row.stored_per_agent_bytes)),
+        (Column(title="peak planned, B/agent"), lambda row: _whole(row, row.planned_per_agent_bytes)),
+        (Column(title="peak measured, B/agent"), lambda row: _whole(row, row.peak_per_agent_bytes)),
+        (Column(title="peak in", right=False), lambda row: row.points[-1].phase or UNKNOWN),
         (Column(title="agents"), lambda row: ", ".join(dict.fromkeys(f"{point.agents:,}" for point in _ends(row)))),
         (Column(title="s/iteration"), _seconds),
         (
             Column(title="ms/agent"),
-            lambda row: "–" if row.seconds is None else f"{1000 * row.seconds / row.points[-1].agents:.2f}",
+            lambda row: UNKNOWN if row.seconds is None else f"{1000 * row.seconds / row.points[-1].agents:.2f}",
         ),
-        (Column(title="plan against peak"), lambda row: "–" if row.error is None else f"{row.error:+.1%}"),
+        (Column(title="plan against peak"), lambda row: UNKNOWN if row.error is None else f"{row.error:+.1%}"),
     )
     return make_table(cells, document.rows)
 
@@ -80,11 +81,15 @@ def _ends(row: LadderRowPart) -> tuple[LadderPointPart, ...]:
 def _seconds(row: LadderRowPart) -> str:
     """The time of an iteration, or how a point ended that did not end well."""
     status = next((point.status for point in row.points if point.status != "ok"), None)
-    return status or ("–" if row.seconds is None else f"{row.seconds:.1f}")
+    return status or (UNKNOWN if row.seconds is None else f"{row.seconds:.1f}")
 
 
-def _whole(value: float | None) -> str:
-    return "–" if value is None else f"{value:,.0f}"
+def _whole(row: LadderRowPart, value: float | None) -> str:
+    """Bytes of an agent; a row with one number of agents has no difference to tell them by."""
+    if value is None:
+        few, many = _ends(row)
+        return "" if few.agents == many.agents else UNKNOWN
+    return f"{value:,.0f}"
 
 
 def _conditions(document: LadderDocument) -> str:

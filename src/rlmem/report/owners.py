@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from rlmem.documents.parts import HoldingPart, PortionPart
+from rlmem.report.text import UNKNOWN
 from rlmem.units import format_size
 
 
@@ -19,9 +20,9 @@ def allocated_text(holding: HoldingPart) -> str:
 
 
 def growth_text(holding: HoldingPart) -> str:
-    """Return what an owner will still take: ``?`` where no end is known, nothing where it will not grow."""
+    """Return what an owner will still take: ``unknown`` where no end is known, nothing where it will not grow."""
     if holding.growth_bytes is None:
-        return "?"
+        return UNKNOWN
     return format_size(holding.growth_bytes) if holding.growth_bytes else ""
 
 

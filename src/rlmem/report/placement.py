@@ -204,7 +204,7 @@ def _gpus(shares: Sequence[float]) -> str:
     for share in shares:
         counts[share] = counts.get(share, 0) + 1
     parts = [f"{count} at {_number(share)}" for share, count in counts.items() if share]
-    return ", ".join(parts) or "–"
+    return ", ".join(parts)
 
 
 def _holds(document: PlacementDocument) -> Table:

@@ -75,16 +75,16 @@ class View:
 
 
 def setting_text(value: Any) -> str:
-    """A setting as a person writes it; spaces by their shape.
+    """A setting as a person writes it; spaces by their shape; one that is not set is empty.
 
     >>> setting_text({"type": "dict", "spaces": {"image": {"type": "box", "shape": [84, 84, 3], "dtype": "uint8"}}})
     'image: 84×84×3 uint8'
     >>> setting_text([256, 256]), setting_text(400_000), setting_text(True), setting_text(None), setting_text([])
-    ('256, 256', '400,000', 'yes', '–', 'none')
+    ('256, 256', '400,000', 'yes', '', 'none')
     """
     match value:
         case None:
-            return "–"
+            return ""
         case bool():
             return "yes" if value else "no"
         case int():
@@ -96,7 +96,7 @@ def setting_text(value: Any) -> str:
         case {"type": kind, **rest}:
             return f"{kind} {', '.join(map(setting_text, rest.values()))}".strip()
         case Mapping():
-            return "; ".join(f"{name}: {setting_text(each)}" for name, each in value.items())
+            return "; ".join(f"{name}: {setting_text(part) or 'none'}" for name, part in value.items())
         case list() | tuple():
-            return ", ".join(map(setting_text, value)) or "none"
+            return ", ".join(setting_text(part) or "none" for part in value) or "none"
     return str(value)

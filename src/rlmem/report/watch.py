@@ -12,6 +12,7 @@ from rlmem.documents.parts import HoldingPart
 from rlmem.documents.watch import SeenPart, WatchEndPart
 from rlmem.report.lines import hanging, shortened
 from rlmem.report.plot import plot
+from rlmem.report.text import UNKNOWN, size
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_duration, format_size
 
@@ -111,9 +112,9 @@ def process_table(document: MomentDocument, *, command: int = 80) -> Table:
         (
             str(member.pid),
             member.role,
-            _size(member.pss_bytes),
-            _size(member.uss_bytes),
-            _size(member.vram_bytes),
+            size(member.pss_bytes),
+            size(member.uss_bytes),
+            size(member.vram_bytes, ""),
             str(member.threads),
             shortened(member.command, command),
         )
@@ -139,15 +140,17 @@ def owner_table(document: MomentDocument, *, bars: bool = True) -> Table:
     rows.sort(key=lambda row: -row[0])
     rest = [row for index, row in enumerate(rows) if row[1] or index >= MOST_OWNERS]
     if len(rest) >= FEWEST_ADDED_UP:
-        size = sum(row[0] for row in rest)
+        nbytes = sum(row[0] for row in rest)
         rows = [row for row in rows if row not in rest]
-        rows.append((size, True, (f"({len(rest)} smaller)", format_size(size), "", "", "")))
+        rows.append((nbytes, True, (f"({len(rest)} smaller)", format_size(nbytes), "", "", "")))
     return _without_empty(_OWNER, tuple(row[2] for row in rows))
 
 
 def _without_empty(columns: tuple[Column, ...], rows: tuple[tuple[str, ...], ...]) -> Table:
     """A table without the columns that say nothing."""
-    said = [index for index, _ in enumerate(columns) if not index or any(row[index] not in ("", "–") for row in rows)]
+    said = [
+        index for index, _ in enumerate(columns) if not index or any(row[index] not in ("", UNKNOWN) for row in rows)
+    ]
     return Table(
         title="",
         columns=tuple(columns[index] for index in said),
@@ -174,10 +177,6 @@ def _grows(growth: TrendPart | None) -> str:
         return ""
     more = f" ({items(growth.items_per_s)})" if growth.items_per_s else ""
     return f"{rate(growth.bytes_per_s)}{more}"
-
-
-def _size(nbytes: int | None) -> str:
-    return "–" if nbytes is None else format_size(nbytes)
 
 
 def status_text(moment: MomentPart) -> str:

@@ -169,9 +169,9 @@ def test_prediction_and_truth_are_in_one_table_and_buffers_below() -> None:
     assert section.lines == ("The measured peak of RAM is within the range that was predicted for as far as it came.",)
 
 
-def test_buffers_whose_owners_are_not_known_stay_empty() -> None:
+def test_buffers_whose_owners_are_not_known_are_unknown() -> None:
     (section,) = [s for s in recorded_view(document(holdings=None)).sections if s.title == "Predicted beside measured"]
-    assert section.tables[1].rows == (("replay_buffer", "305 KiB", "", ""),)
+    assert section.tables[1].rows == (("replay_buffer", "305 KiB", "unknown", "unknown"),)
 
 
 def test_vram_has_a_row_where_the_model_is_on_a_gpu() -> None:

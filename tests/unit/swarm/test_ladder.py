@@ -121,8 +121,8 @@ def test_the_table_has_the_numbers_and_what_they_were_measured_with() -> None:
 def test_a_point_that_ran_out_of_memory_is_said_and_no_number_stands_for_it() -> None:
     document = ladder_document([BAD], MACHINE, "2026-01-02")
     row = next(text for text in ladder_markdown(document).splitlines() if text.startswith("| naive"))
-    assert row.split(" | ")[2:7] == ["–", "10,000", "–", "–", "200, 400"]
-    assert "| oom | – |" in row
+    assert row.split(" | ")[2:7] == ["unknown", "10,000", "unknown", "unknown", "200, 400"]
+    assert "| oom | unknown |" in row
     text = render_view(document, ladder_view, "text", None)
     assert "naive, 400 agents: oom: needs 2.0 GiB more" in text
 

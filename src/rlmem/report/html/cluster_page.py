@@ -29,7 +29,7 @@ from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
 from rlmem.report.owners import growth_text, resident_text, rest_of
 from rlmem.report.table import Cell, make_table
-from rlmem.report.text import size
+from rlmem.report.text import UNKNOWN, size
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 
@@ -130,7 +130,7 @@ def _process(process: ClusterProcessPart, role: str, begin: int, total: int) -> 
         ("trial", process.trial),
         ("job", process.job),
         *(
-            (name, f"{nbytes:,} B" if nbytes is not None else "unknown")
+            (name, f"{nbytes:,} B" if nbytes is not None else UNKNOWN)
             for name, nbytes in (
                 ("resident (RSS)", process.rss_bytes),
                 ("share (PSS)", process.pss_bytes),

@@ -20,6 +20,7 @@ from rlmem.report.html.markup import Child, element
 from rlmem.report.placement import placement_notes, placement_sections
 from rlmem.report.plan import finding_item
 from rlmem.report.sweep_view import points_table
+from rlmem.report.text import UNKNOWN
 from rlmem.report.view import Column, Table
 from rlmem.units import format_size
 
@@ -156,7 +157,7 @@ def remedy(row: RemedyPart) -> Element:
         element("span", {"class": "name"}, row.title),
         element("span", {"class": "size"}, f"saves {saved}"),
     ]
-    slow = "unknown" if row.slowdown is None else f"×{row.slowdown:g}"
+    slow = UNKNOWN if row.slowdown is None else f"×{row.slowdown:g}"
     details = [
         ("learning", learning),
         ("costs", row.costs),
