@@ -120,9 +120,14 @@ def read_size(text: str, option: str) -> int:
 CAP_SHARE = 0.9
 
 
-def cap_bytes(text: str | None) -> int | None:
-    """The cap on a child process asked for with ``--cap``, else most of what is left here now."""
-    if text is not None:
-        return read_size(text, "--cap")
+def read_cap(cap: int | str | None) -> int | None:
+    """Return a cap on a child process in bytes, given as bytes or as text such as ``8GB``; ``None`` without one."""
+    return read_size(cap, "--cap") if isinstance(cap, str) else cap
+
+
+def cap_bytes(cap: int | str | None) -> int | None:
+    """Return the cap on a child process that was asked for, else most of what is left here now."""
+    if cap is not None:
+        return read_cap(cap)
     free = free_here().ram_bytes
     return None if free is None else round(free * CAP_SHARE)

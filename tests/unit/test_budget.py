@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.budget import free_here, make_budget, sized_budget
+from rlmem.budget import cap_bytes, free_here, make_budget, sized_budget
 from rlmem.core.plan import Plan
 from rlmem.documents.plan import plan_document
 from rlmem.errors import UsageError
@@ -20,6 +20,17 @@ def test_given_sizes_are_the_limits_and_their_own_source() -> None:
     budget = make_budget(ram="30GB", vram="24GiB")
     assert budget.limits == {"ram": 30 * 10**9, "vram": 24 * GIB}
     assert (budget.name, budget.ram_source) == ("--ram 30GB and --vram 24GiB", "--ram 30GB")
+
+
+def test_a_cap_is_bytes_or_text_and_without_one_most_of_what_is_left() -> None:
+    assert cap_bytes("8GB") == cap_bytes(8 * 10**9) == 8 * 10**9
+    left = free_here().ram_bytes
+    most = cap_bytes(None)
+    assert left is not None
+    assert most is not None
+    assert 0 < most < 2 * left
+    with pytest.raises(UsageError, match="--cap"):
+        cap_bytes("much")
 
 
 def test_a_machine_brings_its_own_limits_and_a_flag_wins_over_it() -> None:

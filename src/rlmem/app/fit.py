@@ -9,7 +9,7 @@ from pathlib import Path
 from rlmem.app.steps import alone_part, plain_changes, remedy_part, step_diff, step_part
 from rlmem.app.subjects import constants_for, prepare_job
 from rlmem.app.written import write
-from rlmem.budget import cap_bytes
+from rlmem.budget import cap_bytes, read_cap
 from rlmem.core.fields import find_field
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.points import Point, PointLimits
@@ -59,7 +59,8 @@ class FitRequest:
         apply: write the edited script; the old one is kept beside it.
         verify: measure the run before and after its steps, in fresh processes.
         timeout_s: seconds a dry run may take.
-        cap_bytes: memory a dry run may take before it is ended; None is most of what is left here now.
+        cap: memory a dry run may take before it is ended, in bytes or as text such as ``8GB``; ``None`` is most of what is
+            left here now.
     """
 
     target: Target
@@ -70,7 +71,7 @@ class FitRequest:
     apply: bool = False
     verify: bool = False
     timeout_s: float | None = None
-    cap_bytes: int | None = None
+    cap: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +115,13 @@ def fit(
         UsageError: the target cannot be read or run, or the request asks for what it has not.
         AnalysisError: a dry run stopped before anything was known.
     """
-    target, constraints = request.target, _constraints(request)
+    target, cap, constraints = request.target, read_cap(request.cap), _constraints(request)
     job = None
     if target.is_executable:
-        cap = cap_bytes(None) if request.cap_bytes is None else request.cap_bytes
         gpu = bool(request.budget.vram_bytes)
-        job = prepare_job(target, request.budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap, gpu=gpu)
+        job = prepare_job(
+            target, request.budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu
+        )
         fitted = fit_target(job, constraints)
     else:
         _refuse_options(request)
@@ -146,7 +148,7 @@ def _refuse_options(request: FitRequest) -> None:
     for value, option in (
         (request.target.args, "script arguments"),
         (request.timeout_s, "--timeout"),
-        (request.cap_bytes, "--cap"),
+        (request.cap, "--cap"),
         (request.apply, "--apply"),
     ):
         if value:

@@ -12,7 +12,7 @@ from typing import Any
 from rlmem.app.clusters import ClusterOptions
 from rlmem.app.points import measure_point
 from rlmem.app.runs import stored_sweep
-from rlmem.budget import cap_bytes
+from rlmem.budget import cap_bytes, read_cap
 from rlmem.core.points import Axis, PointLimits
 from rlmem.core.target import Target
 from rlmem.documents.sweep import SweepDocument
@@ -34,7 +34,8 @@ class MeasureRequest:
         target: a described run, a script, a factory, an RL Zoo entry or an RLlib configuration.
         axes: values to try; every combination of them is a point.
         repeat: how often each point is measured.
-        cap_bytes: a point that needs more is ended; None is most of what may really be used where it runs.
+        cap: a point that needs more is ended, in bytes or as text such as ``8GB``; ``None`` is most of what may really be
+            used where it runs.
         time_limit_s: a point that takes longer is ended.
         fresh: measure points again that an earlier run has.
         cluster: where points are measured, several at once; None is one after another on this machine.
@@ -44,7 +45,7 @@ class MeasureRequest:
     target: Target
     axes: tuple[Axis, ...] = ()
     repeat: int = 1
-    cap_bytes: int | None = None
+    cap: int | str | None = None
     time_limit_s: float | None = 900.0
     fresh: bool = False
     cluster: ClusterOptions | None = None
@@ -106,7 +107,7 @@ def measure(
 
 def _sweep(request: MeasureRequest) -> Sweep:
     target, remote = request.target, request.cluster is not None
-    cap = request.cap_bytes
+    cap = read_cap(request.cap)
     target = replace(target, python=_interpreter(target, remote=remote))
     limits = PointLimits(
         cap_bytes=cap_bytes(None) if cap is None and not remote else cap,  # there, what is free on each node

@@ -28,7 +28,8 @@ class PlanRequest:
         nodes: where it is placed.
         margin: on nodes, the share that is added to every bundle's upper bound.
         timeout_s: seconds a dry run may take.
-        cap: memory a dry run may take before it is ended; ``None`` is what is available.
+        cap: memory a dry run may take before it is ended, in bytes or as text such as ``8GB``; ``None`` is most of what is
+            left here now.
     """
 
     target: Target
@@ -36,7 +37,7 @@ class PlanRequest:
     nodes: tuple[NodeGroup, ...] = ()
     margin: float = 0.1
     timeout_s: float | None = None
-    cap: str | None = None
+    cap: int | str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

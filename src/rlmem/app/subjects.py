@@ -36,7 +36,7 @@ def open_subject(
     *,
     working: Working,
     timeout_s: float | None = None,
-    cap: str | None = None,
+    cap: int | str | None = None,
     gpu: bool = False,
 ) -> Subject:
     """Read a description, or make a dry run of what can be run, and plan it; findings are left to :func:`with_findings`.
@@ -46,7 +46,7 @@ def open_subject(
         budget: what there is; :meth:`Subject.under` plans the run for other limits.
         working: says what is going on.
         timeout_s: seconds a dry run may take.
-        cap: memory a dry run may take.
+        cap: memory a dry run may take, in bytes or as text.
         gpu: whether there is a GPU, which a learner that chooses its device itself will take.
 
     Raises:

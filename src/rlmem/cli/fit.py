@@ -96,7 +96,6 @@ def command(
     """
     from rlmem.app.fit import FitRequest
     from rlmem.app.fit import fit as fit_run
-    from rlmem.budget import cap_bytes
     from rlmem.report.fit import fit_view
     from rlmem.report.progress import working
     from rlmem.sources.target import parse_target
@@ -110,7 +109,7 @@ def command(
         apply=apply_,
         verify=verify,
         timeout_s=timeout,
-        cap_bytes=cap_bytes(cap) if cap else None,
+        cap=cap or None,
     )
     document = fit_run(request, working=working, wrote=_say_written)
     if apply_ and document.applied is None and document.write.kind == "diff":

@@ -92,7 +92,6 @@ def command(
     Exits 1 when a point did not end well: out of memory, crashed, killed or out of time. 130 after Ctrl-C.
     """
     from rlmem.app.measure import MeasureInterruptedError, MeasureRequest, measure
-    from rlmem.budget import read_size
     from rlmem.runner.sweep import parse_axes
     from rlmem.sources.target import parse_target
 
@@ -101,7 +100,7 @@ def command(
         target=parse_target(target, args, sets=sets, python=python),
         axes=parse_axes(varied),
         repeat=repeat,
-        cap_bytes=None if cap is None else read_size(cap, "--cap"),
+        cap=cap,
         time_limit_s=timeout,
         fresh=fresh,
         cluster=cluster,
