@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from rlmem.core.signals import signal_name
 from rlmem.documents.parts import HoldingPart
 from rlmem.documents.recorded import EndPart, LeftPart, PostMortemPart, RecordedDocument, ending, peak_sentence
-from rlmem.report.foretold import foretold_section, processes_section
 from rlmem.report.plot import plot
+from rlmem.report.prediction import prediction_section, processes_section
 from rlmem.report.view import Column, Item, Section, Table, View
 from rlmem.units import format_duration, format_size
 
@@ -102,7 +102,7 @@ def recorded_view(document: RecordedDocument) -> View:
         why,
         _owners(document),
         processes_section(document),
-        foretold_section(document),
+        prediction_section(document),
         _over_time(document),
         _said(document.ended) if document.ended else None,
         _run(document),

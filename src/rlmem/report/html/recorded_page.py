@@ -7,12 +7,12 @@ from xml.etree.ElementTree import Element
 
 from rlmem.documents.parts import HoldingPart
 from rlmem.documents.recorded import HeldPeakPart, PolicyPart, RecordedDocument
-from rlmem.report.foretold import foretold_curve, foretold_section, processes_section
 from rlmem.report.html import curve_parts, parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.report_page import machine_words, remedy_list
 from rlmem.report.html.time_parts import memory_chart
+from rlmem.report.prediction import prediction_curve, prediction_section, processes_section
 from rlmem.report.recorded import recorded_view, why_section
 from rlmem.report.view import Column, Table
 from rlmem.units import format_duration, format_size
@@ -35,7 +35,7 @@ def recorded_sections(document: RecordedDocument) -> list[Element]:
         _owners(document),
         _timeline(document),
         _to_come(document),
-        _foretold(document),
+        _prediction(document),
         curve_parts.capacity(document.capacity, "the run's limit"),
         _remedies(document),
         _processes(document),
@@ -114,7 +114,7 @@ def _timeline(document: RecordedDocument) -> Element:
     chart = memory_chart(
         document.moments,
         label=f"memory over time, peak {format_size(document.peak.nbytes)}",
-        foretold=foretold_curve(document),
+        predicted=prediction_curve(document),
     )
     rows = tuple(
         (row.phase or "outside of training", format_size(row.peak_bytes), format_duration(row.at_s))
@@ -163,12 +163,12 @@ def _to_come(document: RecordedDocument) -> Element:
     return parts.section("Growth to come", judged, table if rows else none, name="growth")
 
 
-def _foretold(document: RecordedDocument) -> Element:
-    found = foretold_section(document)
-    if found is None:
-        words = "No prediction: the program trained no model that rlmem knows, or could not be asked."
-        return parts.section("Predicted beside measured", element("p", {}, words), name="measured")
-    return parts.of_section(found, name="measured")
+def _prediction(document: RecordedDocument) -> Element:
+    section = prediction_section(document)
+    if section is None:
+        why = document.no_plan or "the program trained no model that rlmem knows, or could not be asked"
+        return parts.section("Predicted beside measured", element("p", {}, f"No prediction: {why}."), name="measured")
+    return parts.of_section(section, name="measured")
 
 
 def _remedies(document: RecordedDocument) -> Element:

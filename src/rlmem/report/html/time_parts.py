@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 from rlmem.core import memory_classes
 from rlmem.documents.moment import MomentPart
-from rlmem.report.foretold import PredictedMoment
 from rlmem.report.html.chart import HEADROOM, Area, Chart, Level, Line, draw, legend
 from rlmem.report.html.markup import Child, element
 from rlmem.report.html.scale import Scale
+from rlmem.report.prediction import PredictedMoment
 from rlmem.units import format_duration, format_size
 
 #: Owners with colours of their own; the rest is drawn as one.
@@ -35,12 +35,12 @@ def memory_chart(
     label: str,
     thresholds: Sequence[tuple[int, str]] = (),
     reach: int | None = None,
-    foretold: Sequence[PredictedMoment] = (),
+    predicted: Sequence[PredictedMoment] = (),
 ) -> list[Child]:
     """Resident memory of a tree over time, by owner where owners were asked, and by class where it has none.
 
     The axis fits what was held. The limit, thresholds and ``reach``, a size that the run is expected to come to, are lines
-    where they fall into it, and labels where they lie above. ``foretold`` is what was predicted by the step of each moment.
+    where they fall into it, and labels where they lie above. ``predicted`` is what was predicted by the step of each moment.
     """
     shown = thinned(moments)
     if len(shown) < 2:
@@ -49,9 +49,9 @@ def memory_chart(
     total = tuple((moment.at_s, float(moment.tree_bytes)) for moment in shown)
     limits = [moment.limit_bytes for moment in shown if moment.limit_bytes]
     limit = limits[-1] if limits else None
-    low = tuple((row.at_s, float(row.low_bytes)) for row in foretold)
-    expected = tuple((row.at_s, float(row.expected_bytes)) for row in foretold)
-    high = tuple((row.at_s, float(row.high_bytes)) for row in foretold)
+    low = tuple((row.at_s, float(row.low_bytes)) for row in predicted)
+    expected = tuple((row.at_s, float(row.expected_bytes)) for row in predicted)
+    high = tuple((row.at_s, float(row.high_bytes)) for row in predicted)
     levels = [Level(at=nbytes, label=words, look="threshold") for nbytes, words in thresholds]
     levels += [Level(at=limit, label=f"limit {format_size(limit)}")] if limit else []
     levels += [Level(at=reach, label=f"comes to {format_size(reach)}", look="reach")] if reach else []
@@ -61,11 +61,11 @@ def memory_chart(
         x=Scale(low=first, high=max(last, first + 1)),
         x_ticks=time_ticks(first, max(last, first + 1)),
         high=HEADROOM * max(*(size for _, size in (*total, *high)), 1),
-        areas=(*areas, *((Area(look="range", lower=low, upper=high, title="predicted"),) if foretold else ())),
-        lines=(Line(look="total", points=total), *((Line(look="foretold", points=expected),) if foretold else ())),
+        areas=(*areas, *((Area(look="range", lower=low, upper=high, title="predicted"),) if predicted else ())),
+        lines=(Line(look="total", points=total), *((Line(look="predicted", points=expected),) if predicted else ())),
         levels=tuple(levels),
     )
-    rows += [("range", "predicted (dashed) and its range")] if foretold else []
+    rows += [("range", "predicted (dashed) and its range")] if predicted else []
     return [draw(chart), legend(rows)]
 
 

@@ -61,7 +61,7 @@ def _shortened(text: str) -> str:
     return text if len(text) <= _LONGEST_COMMAND else f"{text[: _LONGEST_COMMAND - 1]}…"
 
 
-def foretold_section(document: RecordedDocument) -> Section | None:
+def prediction_section(document: RecordedDocument) -> Section | None:
     """The plan's largest phase of each device beside the largest seen, and what it says of buffers beside their owners."""
     plan, peak = document.plan, document.peak
     if plan is None:
@@ -99,7 +99,7 @@ def _sizes(predicted: PeakPart | StepPart) -> tuple[str, str, str]:
     return format_size(low), format_size(expected), format_size(high)
 
 
-def foretold_curve(document: RecordedDocument) -> tuple[PredictedMoment, ...]:
+def prediction_curve(document: RecordedDocument) -> tuple[PredictedMoment, ...]:
     """What was predicted for each moment whose step is known: low, expected and high RAM by time."""
     plan = document.plan
     top = next((peak for peak in plan.peaks if peak.is_peak and peak.device == "ram"), None) if plan else None

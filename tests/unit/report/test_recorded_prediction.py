@@ -13,7 +13,7 @@ from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, read_part, to_plain
 from rlmem.documents.recorded import RecordedDocument, Recording
 from rlmem.errors import UsageError
-from rlmem.report.foretold import foretold_curve
+from rlmem.report.prediction import prediction_curve
 from rlmem.report.recorded import recorded_view
 from rlmem.report.render import render_view
 from rlmem.units import GIB, MIB
@@ -224,8 +224,8 @@ def test_how_workers_were_started_is_read_from_the_processes(rows: list[dict[str
 
 
 def test_the_curve_of_a_prediction_has_the_steps_that_were_seen() -> None:
-    (early,), (late,) = (foretold_curve(document(step=step)) for step in (100, 5800))
+    (early,), (late,) = (prediction_curve(document(step=step)) for step in (100, 5800))
     assert early.at_s == late.at_s == 5.0
     assert late.expected_bytes - early.expected_bytes == pytest.approx(5700 / 200_000 * REPLAY_BYTES, abs=100)
     assert early.low_bytes <= early.expected_bytes <= early.high_bytes
-    assert foretold_curve(document(facts=None)) == ()
+    assert prediction_curve(document(facts=None)) == ()
