@@ -12,7 +12,7 @@ from rlmem.documents.contract import read_part
 from rlmem.documents.moment import MemberPart, judgement_part, moment_part
 from rlmem.documents.parts import holding_part, part_of
 from rlmem.documents.plan import PlanDocument, plan_document
-from rlmem.documents.recorded import HeldPeakPart, PeakMomentPart, PhasePart, RecordedDocument, Recording
+from rlmem.documents.recorded import PeakMomentPart, PhasePart, RecordedDocument, RecordedPeakPart, Recording
 from rlmem.errors import AnalysisError, RlmemError, SpecError
 from rlmem.planner import Planner
 from rlmem.process.protocol import FIRST
@@ -58,7 +58,7 @@ def _stored_time(at_s: float) -> float:
     return round(at_s, 3)
 
 
-def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
+def _peak(recording: Recording, moments: Sequence[Moment]) -> RecordedPeakPart:
     """Return the largest moment, and the owners as they were asked nearest to it."""
     largest = max(moments, key=lambda moment: moment.tree_bytes, default=None)
     peak = PeakMomentPart()
@@ -71,7 +71,7 @@ def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
     holders = read_holders(moments)
     near = min(holders, key=lambda at: abs(at - peak.at_s), default=None)
     return part_of(
-        HeldPeakPart,
+        RecordedPeakPart,
         peak,
         members=peak.members or recording.members,
         limit_bytes=largest.limit_bytes if largest else None,
@@ -81,7 +81,7 @@ def _peak(recording: Recording, moments: Sequence[Moment]) -> HeldPeakPart:
     )
 
 
-def _plan(recording: Recording, peak: HeldPeakPart) -> tuple[PlanDocument | None, str]:
+def _plan(recording: Recording, peak: RecordedPeakPart) -> tuple[PlanDocument | None, str]:
     """Return what rlmem predicts for the model that was trained, or why there is no prediction.
 
     A program that said nothing of a model has neither.

@@ -133,7 +133,7 @@ class PeakMomentPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HeldPeakPart(PeakMomentPart):
+class RecordedPeakPart(PeakMomentPart):
     """The largest moment, its limit, and the owners as they were asked nearest to it."""
 
     limit_bytes: Size | None = None
@@ -217,7 +217,7 @@ class RecordedDocument(Document):
     machine: Mapping[str, Any]
     policy: PolicyPart
     ended: Annotated[EndPart | None, Meta(description="null: under way, or the recording was cut short")]
-    peak: HeldPeakPart
+    peak: RecordedPeakPart
     plan: Annotated[
         PlanDocument | None,
         Meta(description="what rlmem predicts for the model that was trained; null: it is not known"),

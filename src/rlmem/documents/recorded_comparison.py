@@ -14,9 +14,9 @@ from rlmem.documents.parts import Size
 from rlmem.documents.recorded import (
     MOST_OWNERS,
     OF_CHILD,
-    HeldPeakPart,
     PhasePart,
     RecordedDocument,
+    RecordedPeakPart,
     ending,
     peak_sentence,
 )
@@ -126,7 +126,7 @@ def _summary(document: RecordedDocument) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _owners(left: HeldPeakPart, right: HeldPeakPart) -> tuple[OwnerRow, ...]:
+def _owners(left: RecordedPeakPart, right: RecordedPeakPart) -> tuple[OwnerRow, ...]:
     """Return resident bytes by path, largest difference first; nothing where neither side knows its owners."""
     one, other = _by_path(left), _by_path(right)
     if one is None and other is None:
@@ -139,7 +139,7 @@ def _owners(left: HeldPeakPart, right: HeldPeakPart) -> tuple[OwnerRow, ...]:
     return tuple(sorted(rows, key=lambda row: -abs((row.right_bytes or 0) - (row.left_bytes or 0))))
 
 
-def _by_path(peak: HeldPeakPart) -> dict[str, int] | None:
+def _by_path(peak: RecordedPeakPart) -> dict[str, int] | None:
     """Return RAM by owner; None where nobody could be asked."""
     if not peak.owners:
         return None
@@ -151,14 +151,14 @@ def _by_path(peak: HeldPeakPart) -> dict[str, int] | None:
     return totals
 
 
-def _bytes(peak: HeldPeakPart, by_path: dict[str, int] | None, path: str) -> int | None:
+def _bytes(peak: RecordedPeakPart, by_path: dict[str, int] | None, path: str) -> int | None:
     """Return what one owner holds: nothing where it is missing, unless only the largest were kept."""
     if by_path is None or (path not in by_path and len(peak.owners) >= MOST_OWNERS):
         return None
     return by_path.get(path, 0)
 
 
-def _rest(peak: HeldPeakPart, by_path: dict[str, int] | None) -> int | None:
+def _rest(peak: RecordedPeakPart, by_path: dict[str, int] | None) -> int | None:
     """Return what is left; not known where owners, asked at another time, held more than the peak."""
     total = sum((by_path or {}).values())
     return peak.nbytes - total if by_path is not None and 0 < peak.nbytes >= total else None

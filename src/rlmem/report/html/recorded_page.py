@@ -6,7 +6,7 @@ import shlex
 from xml.etree.ElementTree import Element
 
 from rlmem.documents.parts import HoldingPart
-from rlmem.documents.recorded import HeldPeakPart, PolicyPart, RecordedDocument
+from rlmem.documents.recorded import PolicyPart, RecordedDocument, RecordedPeakPart
 from rlmem.report.html import curve_parts, parts
 from rlmem.report.html.chart import gauge
 from rlmem.report.html.markup import Child, element
@@ -221,7 +221,7 @@ def _guard(policy: PolicyPart) -> list[str]:
     return words + (["--on-pressure", policy.action] if words and policy.action else [])
 
 
-def _limit(peak: HeldPeakPart) -> str:
+def _limit(peak: RecordedPeakPart) -> str:
     size = f"{format_size(peak.limit_bytes)}, " if peak.limit_bytes else ""
     return f"{size}{peak.limit_name}".rstrip(", ")
 
