@@ -25,7 +25,7 @@ from rlmem.errors import UsageError
 if TYPE_CHECKING:
     from rlmem.core.target import Target
     from rlmem.documents.plan import PlanDocument
-    from rlmem.report.first_screen import Asked
+    from rlmem.report.first_screen import PlanArguments
 
 
 @click.command("plan")
@@ -134,20 +134,25 @@ def command(
 
         out.show(formulas(document, why), formulas_view)
         return code
-    asked = _asked_for(request.target, limits)
+    arguments = _arguments(request.target, limits)
     brief = out.format == "text" and not (full or groups)
-    out.show(document, lambda plan: first_screen(plan, asked) if brief else plan_view(plan))
+    out.show(document, lambda plan: first_screen(plan, arguments) if brief else plan_view(plan))
     return code
 
 
-def _asked_for(target: Target, limits: Limits) -> Asked:
-    """The run as other commands are asked for it."""
-    from rlmem.report.first_screen import Asked
+def _arguments(target: Target, limits: Limits) -> PlanArguments:
+    """Return the arguments that other commands take for the same run."""
+    from rlmem.report.first_screen import PlanArguments
 
-    given = (("--ram", limits.ram), ("--vram", limits.vram), ("--machine", limits.machine), ("--python", target.python))
-    options = [word for option, value in given if value for word in (option, value)]
+    values = (
+        ("--ram", limits.ram),
+        ("--vram", limits.vram),
+        ("--machine", limits.machine),
+        ("--python", target.python),
+    )
+    options = [word for option, value in values if value for word in (option, value)]
     options += [word for value in target.sets for word in ("--set", value)]
-    return Asked(target=target, options=tuple(options), ram=limits.ram)
+    return PlanArguments(target=target, options=tuple(options), ram=limits.ram)
 
 
 def _keep(document: PlanDocument) -> None:

@@ -36,8 +36,8 @@ _KINDS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
-    """What was asked of ``rlmem plan``, so that other commands can be named for the same run."""
+class PlanArguments:
+    """The arguments of ``rlmem plan``, from which other commands for the same run are made."""
 
     target: Target
     #: Options that other commands take too, such as ``("--ram", "16GB")``.
@@ -55,13 +55,13 @@ class Asked:
         return self.target.kind == "script"
 
 
-def first_screen(document: PlanDocument, asked: Asked) -> View:
+def first_screen(document: PlanDocument, arguments: PlanArguments) -> View:
     """A plan for someone who sees one for the first time; about 20 lines."""
     owners = Section(title="Where it goes, at the peak", tables=tuple(_owner_tables(document)))
     shown = _changes(document)
     changes = tuple(_smaller(item) if item.code == DOES_NOT_FIT else finding_item(item) for item in shown)
     change = Section(title="What to change", lines=_linted(document, shown), items=changes)
-    commands = _commands(document, asked, len(document.findings) - len(changes))
+    commands = _commands(document, arguments, len(document.findings) - len(changes))
     return View(
         title=title_of(document.target),
         verdict=verdict_lines(document),
@@ -120,24 +120,24 @@ def _smaller(finding: FindingPart) -> Item:
     return Item(lead=finding.code, text=finding.remedy or finding.title, tone="bad")
 
 
-def _commands(document: PlanDocument, asked: Asked, left: int) -> Section:
+def _commands(document: PlanDocument, arguments: PlanArguments, left: int) -> Section:
     """What to do next; ``left`` findings are not on this screen."""
-    rows = [*_helping(document, asked)]
+    rows = [*_helping(document, arguments)]
     more = f"see {left} more finding{'' if left == 1 else 's'}, and every phase" if left else "see every phase"
-    rows.append((more, asked.command("plan", "--full")))
+    rows.append((more, arguments.command("plan", "--full")))
     columns = (Column(title="", right=False), Column(title="", right=False))
     return Section(title="Next", tables=(Table(title="", columns=columns, rows=tuple(rows)),))
 
 
-def _helping(document: PlanDocument, asked: Asked) -> Iterator[tuple[str, str]]:
+def _helping(document: PlanDocument, arguments: PlanArguments) -> Iterator[tuple[str, str]]:
     match document.verdict:
         case "does-not-fit" | "tight":
-            yield "make it fit", asked.command("fit")
-        case "grows" if asked.is_script and any(finding.line for finding in document.findings):
-            yield "find what keeps memory", shlex.join(("rlmem", "lint", asked.target.text))
+            yield "make it fit", arguments.command("fit")
+        case "grows" if arguments.is_script and any(finding.line for finding in document.findings):
+            yield "find what keeps memory", shlex.join(("rlmem", "lint", arguments.target.text))
         case "unknown":
-            yield "measure it", asked.command("measure")
-        case _ if asked.is_script:
-            limit = ("--max-ram", asked.ram) if asked.ram else ()
-            program = (asked.target.python or "python", asked.target.text, *asked.target.args)
+            yield "measure it", arguments.command("measure")
+        case _ if arguments.is_script:
+            limit = ("--max-ram", arguments.ram) if arguments.ram else ()
+            program = (arguments.target.python or "python", arguments.target.text, *arguments.target.args)
             yield "run it, guarded", shlex.join(("rlmem", "run", *limit, "--", *program))

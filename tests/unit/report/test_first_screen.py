@@ -11,7 +11,7 @@ import pytest
 from rlmem import Planner, load, make_budget
 from rlmem.cli import run
 from rlmem.documents.plan import PlanDocument, plan_document
-from rlmem.report.first_screen import Asked, first_screen
+from rlmem.report.first_screen import PlanArguments, first_screen
 from rlmem.report.view import View
 from rlmem.sources.preset import PRESETS
 from rlmem.sources.target import parse_target
@@ -23,7 +23,7 @@ def document(name: str = "pidog-sac", ram: str = "12GB", vram: str | None = None
 
 
 def screen(found: PlanDocument, target: str = "pidog-sac", **more: Any) -> str:
-    view = first_screen(found, Asked(target=parse_target(target), **more))
+    view = first_screen(found, PlanArguments(target=parse_target(target), **more))
     check_view(view)
     return drawn(view, 80)
 
@@ -53,7 +53,7 @@ def test_it_says_what_holds_most_and_what_saves_most() -> None:
 
 
 def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
-    view = first_screen(document("pyboy-ppo", "64GB", "16GB"), Asked(target=parse_target("pyboy-ppo")))
+    view = first_screen(document("pyboy-ppo", "64GB", "16GB"), PlanArguments(target=parse_target("pyboy-ppo")))
     ram, vram = view.sections[0].tables
     assert (ram.title, vram.title) == ("RAM", "VRAM")
     for table in (ram, vram):
@@ -73,12 +73,14 @@ def test_the_rows_of_a_device_add_up_to_the_peak() -> None:
 )
 def test_the_next_command_follows_from_the_verdict(verdict: str, target: str, label: str, command: str) -> None:
     findings = tuple(replace(finding, line=3) for finding in document().findings)
-    view = first_screen(replace(document(), verdict=verdict, findings=findings), Asked(target=parse_target(target)))
+    view = first_screen(
+        replace(document(), verdict=verdict, findings=findings), PlanArguments(target=parse_target(target))
+    )
     assert commands(view)[label] == command.split()
 
 
 def test_commands_are_for_the_same_run() -> None:
-    asked = Asked(
+    asked = PlanArguments(
         target=parse_target("my train.py", ("--env", "Hopper v5"), python="/envs/my train/bin/python"),
         options=("--ram", "12GB", "--set", "buffer_size=1"),
         ram="12GB",
