@@ -183,7 +183,7 @@ def test_a_recorded_run_carries_what_is_predicted_for_it_also_when_it_is_killed(
 
 
 @pytest.mark.long
-def test_a_model_that_was_only_loaded_is_foretold_no_training(tmp_path: Path) -> None:
+def test_a_model_that_was_only_loaded_has_no_training_predicted(tmp_path: Path) -> None:
     script = tmp_path / "evaluate.py"
     script.write_text(
         textwrap.dedent(

@@ -38,10 +38,10 @@ from rlmem.runner.acting import Response
 from rlmem.runner.causes import KILLED_EXITS, PostMortem, find_cause
 from rlmem.runner.deaths import Bounds, Death, Exit, Places, read_death
 from rlmem.runner.foreground import Foreground
-from rlmem.runner.foretold import Foretold
 from rlmem.runner.guarding import Alarm, Guard, Load, Policy, ram_load
 from rlmem.runner.postmortem import examine, what_grew
 from rlmem.runner.recording import Recorder, Timeline
+from rlmem.runner.run_facts import RunFacts
 from rlmem.units import format_size
 from rlmem.watch.holders import read_holders, sized
 from rlmem.watch.members import Member
@@ -190,7 +190,7 @@ class Supervision:
         self._process = Foreground(command, env=env, job=job)
         self._policy, self._folder, self._make_look, self._print = policy, folder, make_look, say
         self._recorder, self._interval, self._advise, self._clock = recorder, interval_s, advise, clock
-        self._guard, self._foretold = Guard(policy), Foretold()
+        self._guard, self._facts = Guard(policy), RunFacts()
         self._response = Response(policy, self, self._say)
         self._events: list[EventPart] = []
         self._begin = clock()
@@ -255,7 +255,7 @@ class Supervision:
             returncode=returncode,
             status=self._status(returncode, postmortem),
             wall_s=wall,
-            peak=replace(self._final_peak(wall), members=self._foretold.members),
+            peak=replace(self._final_peak(wall), members=self._facts.members),
             events=tuple(self._events),
             deaths=found,
             exits=exits,
@@ -264,7 +264,7 @@ class Supervision:
             cleared=self._cleared,
             signals=tuple(signal.Signals(number).name for number in process.signals),
             checkpoint=self._response.checkpoint or None,
-            described=self._foretold.described,
+            described=self._facts.described,
         )
 
     def _eye(self, pid: int) -> Look | None:
@@ -309,7 +309,7 @@ class Supervision:
                 self._say("warn", owners)
             self._told = True
         steps = {pid: step for pid, (_, step, _) in self._marks().items()}
-        new = self._foretold.look(moment, look.members, steps, is_calm=self._guard.over(moment) is None)
+        new = self._facts.look(moment, look.members, steps, is_calm=self._guard.over(moment) is None)
         if new and self._recorder:
             self._recorder.note(new)
         # An interpreter that is just starting cannot answer yet; the larger it has grown since, the more there is to ask.

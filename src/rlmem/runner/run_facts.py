@@ -104,8 +104,8 @@ def member_parts(members: Sequence[Member]) -> tuple[MemberPart, ...]:
     )
 
 
-class Foretold:
-    """Gathers both as a run goes on."""
+class RunFacts:
+    """Gathers the facts of the model and the processes at the largest look, as a run goes on."""
 
     def __init__(self, ask: Callable[[int], DescribeAnswer] = describe) -> None:
         #: The facts, once a model was met.
@@ -122,7 +122,7 @@ class Foretold:
     ) -> dict[str, Any]:
         """Take one look; what is new in it and to be kept.
 
-        ``steps`` are those of the processes that learn: a model that was only loaded would be foretold a training that
+        ``steps`` are those of the processes that learn: a model that was only loaded would have a training predicted that
         never comes. Nothing is asked while the guard has to act.
         """
         if members and moment.tree_bytes > self._largest:

@@ -14,8 +14,8 @@ from rlmem.core.holdings import Holding
 from rlmem.core.moments import Moment
 from rlmem.documents.moment import MemberPart
 from rlmem.process.sampler import Pages
-from rlmem.runner import foretold
-from rlmem.runner.foretold import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, Foretold, kept_facts, member_parts
+from rlmem.runner import run_facts
+from rlmem.runner.run_facts import EARLY_TRIES, LONGEST_COMMAND, MOST_MEMBERS, RunFacts, kept_facts, member_parts
 from rlmem.units import MIB
 from rlmem.watch.members import Member
 
@@ -73,7 +73,7 @@ class Agent:
         return answer
 
 
-def settle(one: Foretold) -> None:
+def settle(one: RunFacts) -> None:
     assert one._thread is not None
     one._thread.join(10)
     assert not one._thread.is_alive()
@@ -131,7 +131,7 @@ def test_a_member_is_plain_and_what_is_not_known_is_none() -> None:
 
 
 def test_the_processes_are_those_of_the_largest_look_and_told_when_they_change() -> None:
-    one = Foretold(Agent({}))
+    one = RunFacts(Agent({}))
     assert one.look(moment(0, 100), [member(1)], {}) == {"members": one.members}
     assert one.look(moment(1, 300), [member(1), member(2, 200)], {}) == {"members": one.members}
     assert [row.pid for row in one.members] == [2, 1]
@@ -142,7 +142,7 @@ def test_the_processes_are_those_of_the_largest_look_and_told_when_they_change()
 
 def test_nobody_is_asked_before_somebody_learns() -> None:
     agent = Agent(FACTS)
-    one = Foretold(agent)
+    one = RunFacts(agent)
     one.look(moment(0), [member(1), member(2)], {})
     one.look(moment(2), [member(1), member(2)], {2: -1})
     one.look(moment(4), [member(1), member(2)], {3: 100})  # ended: its mark is still there
@@ -154,7 +154,7 @@ def test_nobody_is_asked_before_somebody_learns() -> None:
 
 def test_the_model_is_asked_for_once_and_told_once() -> None:
     agent = Agent(FACTS)
-    one = Foretold(agent)
+    one = RunFacts(agent)
     looks = [one.look(moment(0), [member(1)], {1: 5})]
     settle(one)
     looks.append(one.look(moment(1), [member(1)], {1: 9}))
@@ -165,9 +165,9 @@ def test_the_model_is_asked_for_once_and_told_once() -> None:
 
 
 def test_facts_that_are_too_large_are_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(foretold, "MOST_FACTS_BYTES", 100)
+    monkeypatch.setattr(run_facts, "MOST_FACTS_BYTES", 100)
     agent = Agent(FACTS)
-    one = Foretold(agent)
+    one = RunFacts(agent)
     for second in range(5):
         one.look(moment(second), [member(1)], {1: 5})
         settle(one)
@@ -176,7 +176,7 @@ def test_facts_that_are_too_large_are_not_asked_for_again(monkeypatch: pytest.Mo
 
 def test_without_an_answer_it_is_tried_a_few_times_and_then_when_owners_are_looked_at() -> None:
     agent = Agent({})
-    one = Foretold(agent)
+    one = RunFacts(agent)
     for tenth in range(200):
         one.look(moment(tenth / 10), [member(1)], {1: 5})
         settle(one)
@@ -192,7 +192,7 @@ def test_without_an_answer_it_is_tried_a_few_times_and_then_when_owners_are_look
 
 def test_a_describe_that_raises_is_tried_again_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     agent = Agent(RuntimeError("ours"), {"model": "nonsense"})
-    one = Foretold(agent)
+    one = RunFacts(agent)
     for second in range(3):
         assert "described" not in one.look(moment(second), [member(1)], {1: 5})
         settle(one)
@@ -208,7 +208,7 @@ def test_nothing_is_asked_while_the_guard_acts_or_an_answer_is_awaited() -> None
         gate.wait(10)
         return {}
 
-    one = Foretold(slow)
+    one = RunFacts(slow)
     one.look(moment(0), [member(1)], {1: 5}, is_calm=False)
     assert one._thread is None
     for second in range(1, 10):
