@@ -144,7 +144,7 @@ ALLOWED = {
         "version",
         "watch",
     ),
-    # views: no planner, no store, no rule, nothing of /proc
+    # views of nouns and documents: no planner, no store, no rule, nothing of /proc
     "report": ("core", "documents", "errors", "machines", "units", "version"),
     "serve": (
         "agent",

@@ -1,4 +1,4 @@
-"""What there is to tell of a watch, one event after the other, and to draw of one of its targets; moments are the third kind."""
+"""Events of a watch, beside its moments, and what there is to draw of one of its targets."""
 
 from __future__ import annotations
 
