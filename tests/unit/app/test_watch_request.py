@@ -13,6 +13,7 @@ from rlmem.app.watch import LiveTargets, WatchRequest, watch
 from rlmem.documents.moment import MomentDocument
 from rlmem.documents.watch import RemarkPart, WatchEndPart, WatchEvent
 from rlmem.errors import UsageError
+from rlmem.watch.watching import Watching
 
 QUICK = 0.05
 
@@ -62,7 +63,7 @@ def test_ctrl_c_before_anything_was_seen_goes_through(pid: str, monkeypatch: pyt
     def interrupted(_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rlmem.watch.watching.Watching.step", interrupted)
+    monkeypatch.setattr(Watching, "step", interrupted)
     with pytest.raises(KeyboardInterrupt):
         watch(WatchRequest(pids=(pid,)), lambda event: None)
 
