@@ -58,6 +58,15 @@ class DeviceDifference:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PhaseDifference:
+    """The largest size of RAM in one phase on both sides; null where a side was never in it, or not measured there."""
+
+    phase: str
+    left_bytes: Size | None
+    right_bytes: Size | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ComparisonDocument(Document):
     """Two ledgers side by side: settings that differ, and components that differ at the peak of each device."""
 
@@ -104,6 +113,14 @@ def compare_sides(left: Side, right: Side) -> ComparisonDocument:
         right=right.about,
         settings=tuple(_settings(left.settings or {}, right.settings or {})) if known else (),
         devices=tuple(compare_device(device, left, right) for device in DEVICES if _is_touched(device, left, right)),
+    )
+
+
+def compare_phases(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[PhaseDifference, ...]:
+    """Return the phases of both sides, by the sizes that were measured in them."""
+    return tuple(
+        PhaseDifference(phase=phase, left_bytes=left.get(phase), right_bytes=right.get(phase))
+        for phase in dict.fromkeys((*left, *right))
     )
 
 

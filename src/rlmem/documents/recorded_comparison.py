@@ -8,13 +8,13 @@ from typing import Annotated, ClassVar
 
 from msgspec import Meta
 
+from rlmem.documents.comparison import PhaseDifference, compare_phases
 from rlmem.documents.contract import Document
 from rlmem.documents.moment import MomentPart, State
 from rlmem.documents.parts import Size
 from rlmem.documents.recorded import (
     MOST_OWNERS,
     OF_CHILD,
-    PhasePart,
     RecordedDocument,
     RecordedPeakPart,
     ending,
@@ -55,15 +55,6 @@ class OwnerRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseRow:
-    """The largest moment of one phase on both sides; ``null``: it was never in it."""
-
-    phase: str
-    left_bytes: Size | None
-    right_bytes: Size | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class TimelinesPart:
     """Time and size of both runs, enough to draw them."""
 
@@ -81,7 +72,7 @@ class RecordedComparisonDocument(Document):
     left: RecordedSide
     right: RecordedSide
     owners: Annotated[tuple[OwnerRow, ...], Meta(description="the largest difference first")]
-    phases: tuple[PhaseRow, ...]
+    phases: tuple[PhaseDifference, ...]
     moments: TimelinesPart
 
 
@@ -92,7 +83,7 @@ def compare_recorded(documents: Sequence[RecordedDocument], labels: Sequence[str
         left=_side(left, labels[0]),
         right=_side(right, labels[1]),
         owners=_owners(left.peak, right.peak),
-        phases=_phases(left.phases, right.phases),
+        phases=compare_phases(*({row.phase: row.peak_bytes for row in side.phases} for side in (left, right))),
         moments=TimelinesPart(left=_points(left.moments), right=_points(right.moments)),
     )
 
@@ -162,12 +153,6 @@ def _rest(peak: RecordedPeakPart, by_path: dict[str, int] | None) -> int | None:
     """Return what is left; not known where owners, asked at another time, held more than the peak."""
     total = sum((by_path or {}).values())
     return peak.nbytes - total if by_path is not None and 0 < peak.nbytes >= total else None
-
-
-def _phases(left: Sequence[PhasePart], right: Sequence[PhasePart]) -> tuple[PhaseRow, ...]:
-    one, other = ({row.phase: row.peak_bytes for row in rows} for rows in (left, right))
-    names = dict.fromkeys((*one, *other))
-    return tuple(PhaseRow(phase=name, left_bytes=one.get(name), right_bytes=other.get(name)) for name in names)
 
 
 def _points(moments: Sequence[MomentPart]) -> tuple[tuple[float, int], ...]:

@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from rlmem.core.line_fit import LineFit
 from rlmem.core.points import Status, Values, axes_text
-from rlmem.documents.comparison import DeviceDifference, Side, SidePart, compare_sides
+from rlmem.documents.comparison import DeviceDifference, PhaseDifference, Side, SidePart, compare_phases, compare_sides
 from rlmem.documents.contract import Document, Plain
 from rlmem.documents.parts import Size
 from rlmem.documents.sweep import SweepDocument, SweepRow
@@ -38,25 +38,17 @@ class PointDifference:
     right_bytes: Size | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NameDifference:
-    """A phase on both sides; null where one side was not measured in it."""
-
-    name: str
-    left_bytes: Size | None
-    right_bytes: Size | None
-
-
 _SIDES = ("left_bytes", "right_bytes")
 
 
 def _from_first(data: Plain) -> Plain:
-    """Version 1 had the components of RAM alone, without a device; their sum is the peak of the point."""
+    """Version 1 had the components of RAM alone, without a device; their sum is the peak of the point. Phases had names."""
+    phases = [{"phase": row["name"], **{side: row[side] for side in _SIDES}} for row in data["phases"]]
     rows = [{"component": row["name"], **{side: row[side] for side in _SIDES}} for row in data["components"]]
     peaks: Plain = next((point for point in data["points"] if point["values"] == data["at"]), {})
     totals = {side: peaks.get(side) for side in _SIDES}
     ram = {"device": "ram", "left_phase": None, "right_phase": None, **totals, "components": rows}
-    return {**data, "devices": [ram] if rows else []}
+    return {**data, "phases": phases, "devices": [ram] if rows else []}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +63,7 @@ class SweepComparisonDocument(Document):
     right: SweepSide
     points: tuple[PointDifference, ...]
     at: Annotated[Values | None, Meta(description="the largest point that both have; null when they share none")]
-    phases: Annotated[tuple[NameDifference, ...], Meta(description="of that point")]
+    phases: Annotated[tuple[PhaseDifference, ...], Meta(description="of that point")]
     devices: Annotated[tuple[DeviceDifference, ...], Meta(description="what held the peak of that point on both sides")]
 
 
@@ -89,7 +81,7 @@ def compare_sweeps(documents: Sequence[SweepDocument], labels: Sequence[str]) ->
         right=_side(documents[1], labels[1]),
         points=tuple(_pair(left.get(key), right.get(key)) for key in dict.fromkeys((*left, *right))),
         at=largest[0].values if largest else None,
-        phases=_names(*(row.phases for row in largest)) if largest else (),
+        phases=compare_phases(*(row.phases for row in largest)) if largest else (),
         devices=_devices(documents, labels, largest[0].values) if largest else (),
     )
 
@@ -113,13 +105,6 @@ def _pair(left: SweepRow | None, right: SweepRow | None) -> PointDifference:
         right_status=right.status if right else None,
         left_bytes=left.measured_bytes if left else None,
         right_bytes=right.measured_bytes if right else None,
-    )
-
-
-def _names(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[NameDifference, ...]:
-    return tuple(
-        NameDifference(name=name, left_bytes=left.get(name), right_bytes=right.get(name))
-        for name in dict.fromkeys((*left, *right))
     )
 
 

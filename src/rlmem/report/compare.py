@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlmem.documents.comparison import ComparisonDocument, DeviceDifference, SidePart
-from rlmem.report.text import size
+from rlmem.documents.comparison import ComparisonDocument, DeviceDifference, PhaseDifference, SidePart
+from rlmem.report.text import UNKNOWN, size
 from rlmem.report.view import Column, Section, Table, View, setting_text
 from rlmem.units import format_size
 
@@ -49,25 +49,39 @@ def device_table(device: DeviceDifference, title: str, sources: Sequence[str] = 
         total = sum(row.left_bytes or 0 for row in same)
         rows.append((f"{len(same)} equal", format_size(total), format_size(total), "", ""))
     rows.append(("total", *maybe_cells(device.left_bytes, device.right_bytes)))
-    phases = (device.left_phase, device.right_phase)
-    titles = [
-        f"{side}{source}" + (f", in {phase}" if phase else "")
-        for side, source, phase in zip(("left", "right"), sources, phases, strict=True)
+    beside = [
+        source + (f", in {phase}" if phase else "")
+        for source, phase in zip(sources, (device.left_phase, device.right_phase), strict=True)
     ]
-    columns = (
-        Column(title="component", right=False),
-        *(Column(title=title) for title in titles),
+    return Table(title=title, columns=pair_columns("component", *beside), rows=tuple(rows), footers=1)
+
+
+def phases_table(phases: Sequence[PhaseDifference], title: str) -> Table:
+    """Return the phases of both sides; a cell is empty where a side was never in a phase."""
+    rows = tuple(
+        (row.phase or "outside of training", *maybe_cells(row.left_bytes, row.right_bytes, "", "")) for row in phases
+    )
+    return Table(title=title, columns=pair_columns("phase"), rows=rows)
+
+
+def pair_columns(word: str, left: str = "", right: str = "") -> tuple[Column, ...]:
+    """Return the columns of a table of pairs; ``left`` and ``right`` are said beside the sides."""
+    return (
+        Column(title=word, right=False),
+        Column(title=f"left{left}"),
+        Column(title=f"right{right}"),
         Column(title="difference"),
         Column(title="ratio"),
     )
-    return Table(title=title, columns=columns, rows=tuple(rows), footers=1)
 
 
-def maybe_cells(left: int | None, right: int | None) -> tuple[str, str, str, str]:
-    """Return left, right, difference and ratio; nothing is compared with what is not known."""
+def maybe_cells(
+    left: int | None, right: int | None, no_left: str = UNKNOWN, no_right: str = UNKNOWN
+) -> tuple[str, str, str, str]:
+    """Return left, right, difference and ratio; what stands for no size is compared with nothing."""
     if left is not None and right is not None:
         return cells(left, right)
-    return size(left), size(right), "", ""
+    return size(left, no_left), size(right, no_right), "", ""
 
 
 def cells(left: int, right: int) -> tuple[str, str, str, str]:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rlmem.documents.recorded_comparison import OwnerRow, PhaseRow, RecordedComparisonDocument, RecordedSide
-from rlmem.report.compare import cells
-from rlmem.report.text import UNKNOWN, size
-from rlmem.report.view import Column, Section, Table, View
+from rlmem.documents.recorded_comparison import OwnerRow, RecordedComparisonDocument, RecordedSide
+from rlmem.report.compare import maybe_cells, pair_columns, phases_table
+from rlmem.report.view import Section, Table, View
 from rlmem.units import format_duration
 
 
@@ -20,8 +19,7 @@ def compare_recorded_view(document: RecordedComparisonDocument) -> View:
     if document.owners:
         tables.append(_owners_table(document.owners, sides))
     if document.phases:
-        rows = tuple((row.phase or "outside of training", *_cells(row, absent="")) for row in document.phases)
-        tables.append(Table(title="Largest by phase", columns=_columns("phase"), rows=rows))
+        tables.append(phases_table(document.phases, "Largest by phase"))
     return View(
         title="  ↔  ".join(_title(side) for side in sides),
         verdict=(),
@@ -38,8 +36,8 @@ def _owners_table(owners: Sequence[OwnerRow], sides: tuple[RecordedSide, Recorde
     total = OwnerRow(path="peak", left_bytes=sides[0].peak_bytes, right_bytes=sides[1].peak_bytes)
     return Table(
         title="Who held the peak",
-        columns=_columns("owner", *(f", in {side.phase}" if side.phase else "" for side in sides)),
-        rows=tuple((row.path, *_cells(row)) for row in (*owners, total)),
+        columns=pair_columns("owner", *(f", in {side.phase}" if side.phase else "" for side in sides)),
+        rows=tuple((row.path, *maybe_cells(row.left_bytes, row.right_bytes)) for row in (*owners, total)),
         footers=1,
         note="\n".join(text for side in sides if (text := _asked(side))),
     )
@@ -50,21 +48,3 @@ def _asked(side: RecordedSide) -> str:
         return ""
     away = abs(side.owners_at_s - side.at_s)
     return f"{side.label}: owners were asked {format_duration(away)} from the peak." if away >= 1 else ""
-
-
-def _columns(word: str, left: str = "", right: str = "") -> tuple[Column, ...]:
-    return (
-        Column(title=word, right=False),
-        Column(title=f"left{left}"),
-        Column(title=f"right{right}"),
-        Column(title="difference"),
-        Column(title="ratio"),
-    )
-
-
-def _cells(row: OwnerRow | PhaseRow, absent: str = UNKNOWN) -> tuple[str, str, str, str]:
-    """Return the cells of a row; ``absent`` stands for no size: of an owner nobody knows it, a phase was never reached."""
-    left, right = row.left_bytes, row.right_bytes
-    if left is not None and right is not None:
-        return cells(left, right)
-    return size(left, absent), size(right, absent), "", ""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from rlmem.core.points import values_text
-from rlmem.documents.sweep_comparison import NameDifference, SweepComparisonDocument, SweepSide
-from rlmem.report.compare import cells, device_table
+from rlmem.documents.sweep_comparison import SweepComparisonDocument, SweepSide
+from rlmem.report.compare import device_table, maybe_cells, pair_columns, phases_table
 from rlmem.report.sweep_view import fit_text
-from rlmem.report.text import size
 from rlmem.report.view import Column, Section, Table, View
 
 
@@ -17,13 +14,16 @@ def compare_sweeps_view(document: SweepComparisonDocument) -> View:
     sides = (document.left, document.right)
     lines = [f"{side.label}: {fit_text(line)}" for side in sides for line in side.fits]
     points = (
-        (values_text(row.values) or "peak", *_cells(row.left_bytes, row.right_bytes, row.left_status, row.right_status))
+        (
+            values_text(row.values) or "peak",
+            *maybe_cells(row.left_bytes, row.right_bytes, row.left_status or "", row.right_status or ""),
+        )
         for row in document.points
     )
-    tables = [_table("", "point", points)]
+    tables = [Table(title="", columns=pair_columns("point"), rows=tuple(points))]
     where = f" at {values_text(document.at)}" if document.at else ""
     if document.phases:
-        tables.append(_table(f"By phase{where}", "phase", _named(document.phases)))
+        tables.append(phases_table(document.phases, f"By phase{where}"))
     tables += [device_table(device, f"{device.device.upper()}{where}") for device in document.devices]
     changed = _versions(*sides)
     if changed:
@@ -35,34 +35,6 @@ def compare_sweeps_view(document: SweepComparisonDocument) -> View:
         sections=(Section(title="Side by side", lines=tuple(lines), tables=tuple(tables)),),
         notes=("Measured peaks of the process tree. GiB is 2³⁰ bytes.",),
     )
-
-
-def _table(title: str, word: str, rows: Iterable[tuple[str, ...]]) -> Table:
-    columns = (
-        Column(title=word, right=False),
-        Column(title="left"),
-        Column(title="right"),
-        Column(title="difference"),
-        Column(title="ratio"),
-    )
-    return Table(title=title, columns=columns, rows=tuple(rows))
-
-
-def _named(rows: Iterable[NameDifference]) -> Iterable[tuple[str, ...]]:
-    return ((row.name, *_cells(row.left_bytes, row.right_bytes)) for row in rows)
-
-
-def _cells(
-    left: int | None, right: int | None, left_status: str | None = None, right_status: str | None = None
-) -> tuple[str, str, str, str]:
-    if left is not None and right is not None:
-        return cells(left, right)
-    return _one(left, left_status), _one(right, right_status), "", ""
-
-
-def _one(nbytes: int | None, status: str | None) -> str:
-    """A side that was not measured there has an empty cell."""
-    return size(nbytes, status or "")
 
 
 def _versions(left: SweepSide, right: SweepSide) -> tuple[tuple[str, str, str], ...]:

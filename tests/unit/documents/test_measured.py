@@ -46,6 +46,8 @@ def test_components_of_two_sweeps_of_version_1_are_those_of_ram() -> None:
     (ram,) = plain["devices"]
     rows = [{"name": row.pop("component"), **row} for row in ram.pop("components")]
     assert rows == data.pop("components")
+    phases = [{"name": row.pop("phase"), **row} for row in plain.pop("phases")]
+    assert phases == data.pop("phases")
     point = next(point for point in data["points"] if point["values"] == data["at"])
     assert (ram["left_bytes"], ram["right_bytes"]) == (point["left_bytes"], point["right_bytes"])
     assert_holds(plain, {**data, "schema": "rlmem.compare-sweeps/2"})
