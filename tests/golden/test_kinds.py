@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from golden.harness import DATA, call, own_folder, steady
 from golden.stored_facts import store
+from rlmem.cli import COMMANDS
 from rlmem.documents.kinds import KINDS, kind_name, kind_of
 from rlmem.report.views import VIEWS
 from rlmem.runner.store import open_store
@@ -35,6 +37,26 @@ def test_what_is_printed_is_a_document_of_a_known_kind(name: str) -> None:
     for document in results(name):
         assert isinstance(document, dict), f"{name} is no document"
         assert document["schema"] == kind_of(kind_name(document["schema"])).SCHEMA
+
+
+def commands_with_json() -> Iterator[str]:
+    for name in COMMANDS:
+        command = import_module(f"rlmem.cli.{name.replace('-', '_')}").command
+        if any("--json" in parameter.opts for parameter in command.params):
+            yield name
+
+
+def test_what_every_command_prints_is_held_here() -> None:
+    contents = (json.loads((DATA / name).read_text(encoding="utf-8")) for name in PRINTED)
+    printed = {content["command"][0] for content in contents if "command" in content}
+    # what these print, 'show' prints again; lint has a folder of texts
+    assert set(commands_with_json()) - printed == {"bench", "measure", "run", "lint"}
+
+
+def test_lint_prints_a_document_of_a_known_kind() -> None:
+    with own_folder({"train.py": "import numpy\n"}):
+        _, out, _ = call(["lint", ".", "--json"])
+    assert json.loads(out)["schema"] == kind_of("lint").SCHEMA
 
 
 def test_every_kind_has_a_view() -> None:
