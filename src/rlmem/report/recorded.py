@@ -72,14 +72,14 @@ def _shortened(command: str) -> str:
     return text if len(text) <= 40 else f"{text[:39].rstrip()}…"
 
 
-def _postmortem_lines(found: PostMortemPart) -> list[str]:
-    lines = [f"why: {found.cause}"]
-    if found.grown:
-        told = ", ".join(f"{row.name} +{format_size(row.nbytes)}" for row in found.grown[:3])
-        lines.append(f"grew in the last {format_duration(found.window_s)}: {told}")
-    lines += [f"what to do: {found.todo}"] if found.todo else []
-    lines += [f"would have fit: {text}" for text in found.changes[:2]]
-    lines += [f"smaller: {text}" for text in found.advice[: 2 - len(found.changes[:2])]]
+def _postmortem_lines(postmortem: PostMortemPart) -> list[str]:
+    lines = [f"why: {postmortem.cause}"]
+    if postmortem.grown:
+        gains = ", ".join(f"{row.name} +{format_size(row.nbytes)}" for row in postmortem.grown[:3])
+        lines.append(f"grew in the last {format_duration(postmortem.window_s)}: {gains}")
+    lines += [f"what to do: {postmortem.todo}"] if postmortem.todo else []
+    lines += [f"would have fit: {text}" for text in postmortem.changes[:2]]
+    lines += [f"smaller: {text}" for text in postmortem.advice[: 2 - len(postmortem.changes[:2])]]
     return lines
 
 
@@ -88,16 +88,16 @@ def _postmortem_lines(found: PostMortemPart) -> list[str]:
 
 def recorded_view(document: RecordedDocument) -> View:
     """What ``rlmem assess RUN`` and ``rlmem show RUN`` draw."""
-    judgement, found = document.judgement, document.postmortem
+    judgement, postmortem = document.judgement, document.postmortem
     verdict = [(ending(document), _TONES.get(document.status, "bad"))]
-    if found:
-        verdict.append((found.cause, "bad"))
+    if postmortem:
+        verdict.append((postmortem.cause, "bad"))
     verdict.append((f"RAM {peak_sentence(document)}", "plain"))
     tone = "bad" if judgement.forecast.fits is False else _STATE_TONES[judgement.state]
     verdict += [(f"{judgement.state}: {text}", tone) for text in judgement.reasons[:1]]
     if document.no_plan:
         verdict.append((f"what was predicted is unknown: {document.no_plan}", "warn"))
-    why = why_section(found) if found else None
+    why = why_section(postmortem) if postmortem else None
     sections = (
         why,
         _owners(document),
@@ -115,7 +115,7 @@ def recorded_view(document: RecordedDocument) -> View:
     )
 
 
-def why_section(found: PostMortemPart) -> Section:
+def why_section(postmortem: PostMortemPart) -> Section:
     """What grew before the end, and what would have fit."""
     rows = tuple(
         (
@@ -124,18 +124,20 @@ def why_section(found: PostMortemPart) -> Section:
             format_size(row.now_bytes),
             "" if row.items is None else f"{row.items:+,}",
         )
-        for row in found.grown
+        for row in postmortem.grown
     )
     columns = (Column(title="what", right=False), Column(title="grew"), Column(title="to"), Column(title="rows"))
     tables = (
-        (Table(title=f"In the last {format_duration(found.window_s)}", columns=columns, rows=rows),) if rows else ()
+        (Table(title=f"In the last {format_duration(postmortem.window_s)}", columns=columns, rows=rows),)
+        if rows
+        else ()
     )
-    items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in found.changes)
-    items += (Item(lead="what to do", text=found.todo, tone="plain"),) if found.todo else ()
-    items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in found.advice)
+    items = tuple(Item(lead="fits", text=text.rstrip("."), tone="good") for text in postmortem.changes)
+    items += (Item(lead="what to do", text=postmortem.todo, tone="plain"),) if postmortem.todo else ()
+    items += tuple(Item(lead="smaller", text=text.rstrip("."), tone="plain") for text in postmortem.advice)
     lines = (
         ()
-        if found.changes or found.todo
+        if postmortem.changes or postmortem.todo
         else ("No change is known that would have fit: its owners were not recorded.",)
     )
     return Section(title="Why it died, and what would have fit", lines=lines, tables=tables, items=items)
@@ -147,14 +149,14 @@ def _owners(document: RecordedDocument) -> Section:
         return Section(title="Who held the peak", lines=("Owners are not known: nothing in it could be asked.",))
     rows = tuple(
         (
-            held.path,
-            held.type,
-            held.device.upper(),
-            format_size(held.resident_bytes),
-            format_size(held.nbytes),
-            _fill(held),
+            owner.path,
+            owner.type,
+            owner.device.upper(),
+            format_size(owner.resident_bytes),
+            format_size(owner.nbytes),
+            _fill(owner),
         )
-        for held in sorted(peak.owners, key=lambda held: -held.resident_bytes)
+        for owner in sorted(peak.owners, key=lambda owner: -owner.resident_bytes)
     )
     columns = (
         Column(title="owner", right=False),
@@ -169,12 +171,12 @@ def _owners(document: RecordedDocument) -> Section:
     return Section(title="Who held the peak", tables=(Table(title="", columns=columns, rows=rows, note=note),))
 
 
-def _fill(held: HoldingPart) -> str:
-    if held.filled is None:
+def _fill(owner: HoldingPart) -> str:
+    if owner.filled is None:
         return ""
-    if held.capacity is None:
-        return f"{held.filled:,}, no end"
-    return f"{held.filled:,} of {held.capacity:,}"
+    if owner.capacity is None:
+        return f"{owner.filled:,}, no end"
+    return f"{owner.filled:,} of {owner.capacity:,}"
 
 
 def _over_time(document: RecordedDocument) -> Section | None:

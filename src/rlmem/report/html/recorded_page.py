@@ -63,22 +63,22 @@ def _verdict(document: RecordedDocument) -> list[Child]:
 def _owners(document: RecordedDocument) -> Element:
     """Who held the peak, largest first; a click says what it is."""
     peak = document.peak
-    held = sorted((each for each in peak.owners if each.device == "ram"), key=lambda each: -each.resident_bytes)
+    owners = sorted((owner for owner in peak.owners if owner.device == "ram"), key=lambda owner: -owner.resident_bytes)
     title, name = "Who held the peak", "components"
-    if not held:
+    if not owners:
         words = "Owners are not known: nothing in the program could be asked. `rlmem run -- python …` asks programs that run Python."
         return parts.section(title, element("p", {}, parts.said(words)), name=name)
-    total = max(peak.nbytes, sum(each.resident_bytes for each in held), 1)
-    large = [each for each in held if each.resident_bytes >= SMALL_SHARE * total]
-    small = sum(each.resident_bytes for each in held if each.resident_bytes < SMALL_SHARE * total)
+    total = max(peak.nbytes, sum(owner.resident_bytes for owner in owners), 1)
+    large = [owner for owner in owners if owner.resident_bytes >= SMALL_SHARE * total]
+    small = sum(owner.resident_bytes for owner in owners if owner.resident_bytes < SMALL_SHARE * total)
     rows: list[Child] = []
     begin = 0
-    for number, each in enumerate(large):
-        rows.append(_bar(each, begin, total, number))
-        begin += each.resident_bytes
+    for number, owner in enumerate(large):
+        rows.append(_bar(owner, begin, total, number))
+        begin += owner.resident_bytes
     rest = total - begin - small
     for words, size, look in (
-        (f"{len(held) - len(large)} smaller owners", small, "of-other"),
+        (f"{len(owners) - len(large)} smaller owners", small, "of-other"),
         ("not held by a named owner", rest, "of-runtime"),
     ):
         if size > 0:
@@ -92,20 +92,20 @@ def _owners(document: RecordedDocument) -> Element:
 _LOOKS = ("of-replay", "of-learner", "of-rollout", "of-workers", "of-batch", "of-eval")
 
 
-def _bar(each: HoldingPart, begin: int, total: int, number: int) -> Element:
+def _bar(owner: HoldingPart, begin: int, total: int, number: int) -> Element:
     look = _LOOKS[number] if number < len(_LOOKS) else "of-other"
-    summary = parts.bar_line(each.path, each.resident_bytes, begin, total, look)
+    summary = parts.bar_line(owner.path, owner.resident_bytes, begin, total, look)
     rows = (
-        f"{each.filled:,}" + (f" of {each.capacity:,}" if each.capacity else ", no end")
-        if each.filled is not None
+        f"{owner.filled:,}" + (f" of {owner.capacity:,}" if owner.capacity else ", no end")
+        if owner.filled is not None
         else ""
     )
     details = [
-        ("type", each.type),
-        ("resident", f"{each.resident_bytes:,} B"),
-        ("allocated", f"{each.nbytes:,} B"),
+        ("type", owner.type),
+        ("resident", f"{owner.resident_bytes:,} B"),
+        ("allocated", f"{owner.nbytes:,} B"),
         ("rows", rows),
-        ("note", each.note),
+        ("note", owner.note),
     ]
     return parts.unfold(summary, parts.facts(details), look="bar")
 
@@ -133,15 +133,15 @@ def _to_come(document: RecordedDocument) -> Element:
     """What was reserved and not resident yet when it was last asked."""
     last = next((moment for moment in reversed(document.moments) if moment.holdings), None)
     rows = []
-    for each in (last.holdings if last else None) or ():
-        left = each.nbytes - each.resident_bytes
-        if each.device == "ram" and each.capacity and left > 0:
-            full = f"{100 * (each.filled or 0) / each.capacity:.1f} %"
+    for owner in (last.holdings if last else None) or ():
+        left = owner.nbytes - owner.resident_bytes
+        if owner.device == "ram" and owner.capacity and left > 0:
+            full = f"{100 * (owner.filled or 0) / owner.capacity:.1f} %"
             rows.append(
                 (
-                    each.path,
-                    format_size(each.nbytes),
-                    format_size(each.resident_bytes),
+                    owner.path,
+                    format_size(owner.nbytes),
+                    format_size(owner.resident_bytes),
                     full,
                     format_size(left),
                 )
@@ -173,15 +173,15 @@ def _prediction(document: RecordedDocument) -> Element:
 
 def _remedies(document: RecordedDocument) -> Element:
     """What would have fit, and what else makes such a run smaller."""
-    found = document.postmortem
-    why = why_section(found) if found else None
+    postmortem = document.postmortem
+    why = why_section(postmortem) if postmortem else None
     rows = document.remedies
     none = "No remedy makes the peak smaller." if document.plan else "None is known: its model was not described."
     return parts.section(
         "Findings and remedies",
         [
             *(element("p", {}, parts.said(line)) for line in why.lines),
-            *(parts.table(each) for each in why.tables),
+            *(parts.table(table) for table in why.tables),
             parts.items(why.items),
         ]
         if why
@@ -193,15 +193,15 @@ def _remedies(document: RecordedDocument) -> Element:
 
 
 def _processes(document: RecordedDocument) -> Element:
-    found = processes_section(document)
-    if found is None:
+    section = processes_section(document)
+    if section is None:
         return parts.section("Processes", element("p", {}, "One process: no children of its own."), name="processes")
-    return parts.of_section(found, name="processes")
+    return parts.of_section(section, name="processes")
 
 
 def _unexplained(document: RecordedDocument) -> Element:
     peak = document.peak
-    named = sum(each.resident_bytes for each in peak.owners if each.device == "ram")
+    named = sum(owner.resident_bytes for owner in peak.owners if owner.device == "ram")
     if not peak.nbytes or not peak.owners:
         words = "All of it: no owner could be asked."
     else:
