@@ -93,7 +93,7 @@ class ExitPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrownPart:
+class OwnerGainPart:
     """What one owner, or the rest, gained in the last part of a run."""
 
     name: str
@@ -112,7 +112,7 @@ class PostMortemPart:
     limit_name: str = ""
     todo: Annotated[str, Meta(description="what to do, beside changes that make the run smaller")] = ""
     window_s: Annotated[float, Meta(description="seconds that 'grown' looks back")] = 0.0
-    grown: tuple[GrownPart, ...] = ()
+    grown: tuple[OwnerGainPart, ...] = ()
     changes: Annotated[tuple[str, ...], Meta(description="under which it would have fit")] = ()
     advice: Annotated[tuple[str, ...], Meta(description="what else makes it smaller, enough or not")] = ()
 
@@ -143,7 +143,7 @@ class RecordedPeakPart(PeakMomentPart):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class LeftPart:
+class LeftoverPart:
     """A process that the command left behind."""
 
     pid: int
@@ -164,7 +164,7 @@ class EndPart:
     exits: Annotated[tuple[ExitPart, ...], Meta(description="processes that a signal ended and rlmem did not")] = ()
     postmortem: PostMortemPart | None = None
     left: Annotated[tuple[int, ...], Meta(description="processes that it left behind and that stay")] = ()
-    cleared: Annotated[tuple[LeftPart, ...], Meta(description="those that rlmem ended")] = ()
+    cleared: Annotated[tuple[LeftoverPart, ...], Meta(description="those that rlmem ended")] = ()
     signals: tuple[str, ...] = ()
     checkpoint: Annotated[Mapping[str, Any] | None, Meta(description="what became of the last one")] = None
     described: Annotated[Mapping[str, Any] | None, Meta(description="the model, as its process said")] = None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rlmem.core.signals import signal_name
 from rlmem.documents.parts import HoldingPart
-from rlmem.documents.recorded import EndPart, LeftPart, PostMortemPart, RecordedDocument, ending, peak_sentence
+from rlmem.documents.recorded import EndPart, LeftoverPart, PostMortemPart, RecordedDocument, ending, peak_sentence
 from rlmem.report.plot import plot
 from rlmem.report.prediction import prediction_section, processes_section
 from rlmem.report.view import Column, Item, Section, Table, View
@@ -58,7 +58,7 @@ def _kills(ended: EndPart) -> list[str]:
     return [f"{who} killed by {signal_name(first.signal)}, sent by process {first.sender} of the run itself"]
 
 
-def _processes(processes: Sequence[LeftPart]) -> str:
+def _processes(processes: Sequence[LeftoverPart]) -> str:
     """``3 processes (python3 -c from multiprocessing.spawn …)``: commands that several have once."""
     commands = list(dict.fromkeys(_shortened(process.command) for process in processes if process.command))
     named = ", ".join(commands[:3]) + (", …" if len(commands) > 3 else "")

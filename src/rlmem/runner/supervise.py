@@ -26,8 +26,8 @@ from rlmem.documents.recorded import (
     EndPart,
     EventPart,
     ExitPart,
-    GrownPart,
-    LeftPart,
+    LeftoverPart,
+    OwnerGainPart,
     PeakMomentPart,
     PostMortemPart,
 )
@@ -113,7 +113,7 @@ class Ended:
     postmortem: PostMortem | None = None
     #: Processes that the command left behind: those that stay, and the ones that rlmem ended, with their commands.
     left: tuple[int, ...] = ()
-    cleared: tuple[LeftPart, ...] = ()
+    cleared: tuple[LeftoverPart, ...] = ()
     signals: tuple[str, ...] = ()
     checkpoint: CheckpointAnswer | None = None
     #: What the agent said of the model that was trained, for a report to make a prediction from.
@@ -129,7 +129,7 @@ class Ended:
     def part(self) -> EndPart:
         """Return the same as documents and the store have it."""
         postmortem = self.postmortem
-        grown = tuple(part_of(GrownPart, row) for row in postmortem.grown) if postmortem else ()
+        grown = tuple(part_of(OwnerGainPart, row) for row in postmortem.grown) if postmortem else ()
         return part_of(
             EndPart,
             self,
@@ -203,7 +203,7 @@ class Supervision:
         self._members: dict[int, Member] = {}
         self._bounds = Bounds()
         #: Who was left behind and is ended by us.
-        self._cleared: tuple[LeftPart, ...] = ()
+        self._cleared: tuple[LeftoverPart, ...] = ()
         #: What the planner would change, asked for when a limit comes near, while there is a process to ask about.
         self._advice: tuple[str, ...] = ()
         #: What there was when owners were last seen, and whether they were told with the last warning.
@@ -431,7 +431,7 @@ class Supervision:
 
         if not tree.wait(NOTICE_SECONDS, but=may_stay):
             left = [pid for pid in tree.refresh() if not may_stay(pid)]
-            self._cleared = tuple(LeftPart(pid=pid, command=proc.command(pid)) for pid in left)
+            self._cleared = tuple(LeftoverPart(pid=pid, command=proc.command(pid)) for pid in left)
             tree.terminate(left)
             tree.wait(LEAVE_SECONDS, but=may_stay)
             tree.end(but=may_stay)
