@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from rlmem.core.machines import Machine, find_machine
 from rlmem.core.plan import Budget
 from rlmem.errors import UsageError
-from rlmem.machines import Machine, find_machine
 from rlmem.process.gpus import read_gpus
 from rlmem.process.limits import ROOT, Limit, cpu_count, read_limits, standing, tightest
 from rlmem.units import MIB, format_size, parse_size

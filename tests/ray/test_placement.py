@@ -19,10 +19,10 @@ from ray.util.placement_group import PlacementGroup, placement_group_table, remo
 from rlmem.cluster.asking import workload_of
 from rlmem.cluster.nodes import NodeGroup
 from rlmem.cluster.packing import pack
+from rlmem.core.machines import find_machine
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.machines import find_machine
 from rlmem.planner import Planner
 from rlmem.ray import placement_group_for, resources_for
 from rlmem.ray.placement import nodes_of

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from rlmem.core.machines import MACHINES, Machine, find_machine
 from rlmem.errors import UsageError
-from rlmem.machines import MACHINES, Machine, find_machine
 from rlmem.units import GIB, MIB
 
 by_name = pytest.mark.parametrize("machine", MACHINES, ids=lambda machine: machine.name)

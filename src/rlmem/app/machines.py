@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from rlmem.core.machines import MACHINES, find_machine
 from rlmem.documents.limits import GpuPart, LimitPart, LimitsDocument
 from rlmem.documents.machines import MachineRow, MachinesDocument
 from rlmem.documents.parts import part_of
-from rlmem.machines import MACHINES, find_machine
 from rlmem.process.gpus import read_gpus
 from rlmem.process.limits import cpu_count, read_limits, standing
 

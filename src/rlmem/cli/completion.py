@@ -49,7 +49,7 @@ def _presets() -> Iterable[tuple[str, str]]:
 
 
 def _machines() -> Iterable[tuple[str, str]]:
-    from rlmem.machines import MACHINES
+    from rlmem.core.machines import MACHINES
 
     return ((machine.name, machine.about) for machine in MACHINES)
 

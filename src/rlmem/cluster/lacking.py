@@ -12,9 +12,9 @@ from rlmem.cluster.nodes import MOST_NODES, group_of
 from rlmem.cluster.packing import Packing, pack
 from rlmem.cluster.room import SHARES, Frame, added, frame_of, largest
 from rlmem.cluster.workload import STRICT_PACK, STRICT_SPREAD
+from rlmem.core.machines import MACHINES, Machine
 from rlmem.core.resources import CUSTOM
 from rlmem.core.roles import TRIAL
-from rlmem.machines import MACHINES, Machine
 
 #: The resource of a lack that is of nodes that differ.
 NODES = "nodes"

@@ -14,8 +14,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from rlmem.core.machines import MACHINES, Machine, find_machine
 from rlmem.errors import UsageError, did_you_mean
-from rlmem.machines import MACHINES, Machine, find_machine
 from rlmem.units import MIB, parse_size
 
 EXAMPLE = "4x(64GB,16cpu,1xA100-80GB)"

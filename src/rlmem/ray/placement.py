@@ -15,11 +15,11 @@ from rlmem.cluster.nodes import EXAMPLE, NodeGroup, parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.room import MARGIN, SHARES, Terms, frame_of
 from rlmem.cluster.workload import Workload
+from rlmem.core.machines import MACHINES
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.resources import CUSTOM
 from rlmem.core.spec import RunSpec
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.machines import MACHINES
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
 from rlmem.ray.connecting import need_ray

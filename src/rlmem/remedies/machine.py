@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from rlmem.budget import CAP_SHARE
+from rlmem.core.machines import MACHINES, Machine
 from rlmem.core.plan import Plan
-from rlmem.machines import MACHINES, Machine
 
 
 def would_do(plan: Plan) -> Machine | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
+from rlmem.core.machines import find_machine
 from rlmem.core.resources import CUSTOM
 from rlmem.core.roles import TRIAL
 from rlmem.documents.placement import BundlePart, LackPart, PlacementDocument, RoomPart
-from rlmem.machines import find_machine
 from rlmem.report.table import Cell, make_table
 from rlmem.report.text import size
 from rlmem.report.view import Column, Item, Section, Table, View

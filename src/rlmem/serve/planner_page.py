@@ -9,8 +9,8 @@ from xml.etree.ElementTree import Element
 
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.report import remedies
+from rlmem.core.machines import MACHINES
 from rlmem.documents.growth import growth_curve
-from rlmem.machines import MACHINES
 from rlmem.report.html import curve_parts, parts, plan_parts
 from rlmem.report.html.markup import Attributes, Child, element
 from rlmem.report.html.page import heading

@@ -13,7 +13,7 @@ from rlmem.cluster.lacking import lacks
 from rlmem.cluster.nodes import group_of, parse_nodes
 from rlmem.cluster.packing import pack
 from rlmem.cluster.workload import STRICT_PACK, STRICT_SPREAD, Need, Workload
-from rlmem.machines import find_machine
+from rlmem.core.machines import find_machine
 from rlmem.units import GIB, MIB
 
 RUN = Workload(

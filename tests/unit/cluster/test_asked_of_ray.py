@@ -7,9 +7,9 @@ import importlib.util
 import pytest
 
 from rlmem.cluster.nodes import parse_nodes
+from rlmem.core.machines import find_machine
 from rlmem.core.plan import Budget
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.machines import find_machine
 from rlmem.planner import Planner
 from rlmem.ray import placement_group_for, resources_for
 from rlmem.sources import load

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from rlmem.cluster.nodes import NodeGroup, parse_nodes
+from rlmem.core.machines import MACHINES, find_machine
 from rlmem.errors import UsageError
-from rlmem.machines import MACHINES, find_machine
 from rlmem.units import GIB
 
 
