@@ -135,6 +135,16 @@ class MomentDocument(Document):
     judgement: JudgementPart
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolledMomentDocument(MomentDocument):
+    """The latest moment of a process that a server watches; it is read as a ``MomentDocument``."""
+
+    number: Annotated[int, Meta(description="how many moments were taken: the same number is the same moment")]
+    end: Annotated[str | None, Meta(description="how the process ended; null while it runs")]
+    sampler_cpu_s: Annotated[float, Meta(description="CPU time that watching it has taken")]
+    sampler_wall_s: Annotated[float, Meta(description="seconds since the watch began")]
+
+
 def moment_part(moment: Moment) -> MomentPart:
     """Return a moment as documents have it."""
     holdings, portions = moment.holdings, moment.portions

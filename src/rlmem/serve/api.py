@@ -22,7 +22,7 @@ from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument,
 from rlmem.errors import UsageError
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk
-from rlmem.serve.live import moment_of
+from rlmem.serve.live import polled_moment
 from rlmem.serve.planning import as_command
 from rlmem.serve.state import LARGEST_CONFIG, State, read_state, value_text
 
@@ -152,7 +152,7 @@ def _processes(made: APIRouter, desk: Desk) -> None:
     def now(request: Request, pid: Pid) -> dict[str, Any]:
         """The latest moment of a watched process (rlmem.moment/1), watched from the first call on; wants the token."""
         desk.check_token(request)
-        return moment_of(desk.hub.look(pid))
+        return to_plain(polled_moment(desk.hub.look(pid)))
 
     @made.post("/processes/{pid}/explain", tags=["processes"])
     def explain(request: Request, pid: Pid, names: bool = True, trim: bool = False) -> dict[str, Any]:

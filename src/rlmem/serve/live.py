@@ -8,12 +8,11 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from rlmem.agent import proc
 from rlmem.app.watch import latest_document, moment_document
-from rlmem.documents.contract import to_plain
-from rlmem.documents.moment import MomentDocument, MomentPart, moment_part
+from rlmem.documents.moment import MomentDocument, MomentPart, PolledMomentDocument, moment_part
+from rlmem.documents.parts import part_of
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.process import attach
 from rlmem.process.processes import Process, every, living
@@ -202,17 +201,22 @@ class Hub:
                 self._watches.pop(watched.pid, None)
 
 
-def moment_of(watched: Watched) -> dict[str, Any]:
-    """The latest moment as ``rlmem watch --json`` has it, and what the watch itself has cost so far."""
+def polled_moment(watched: Watched) -> PolledMomentDocument:
+    """Return the latest moment of a process, and what watching it has cost so far.
+
+    Raises:
+        AnalysisError: nothing has been seen of it yet.
+    """
     if watched.frame is None:
         raise AnalysisError(watched.end or f"nothing has been seen of {watched.pid} yet; ask again in a second")
-    return {
-        **to_plain(moment_document(watched.frame, datetime.now())),
-        "number": watched.number,
-        "end": watched.end or None,
-        "sampler_cpu_s": round(watched.spent_s, 4),
-        "sampler_wall_s": round(time.monotonic() - watched.since, 3),
-    }
+    return part_of(
+        PolledMomentDocument,
+        moment_document(watched.frame, datetime.now()),
+        number=watched.number,
+        end=watched.end or None,
+        sampler_cpu_s=round(watched.spent_s, 4),
+        sampler_wall_s=round(time.monotonic() - watched.since, 3),
+    )
 
 
 def _lives(pid: int) -> bool:

@@ -15,7 +15,7 @@ import pytest
 from rlmem.app.explain import ExplainRequest, explain
 from rlmem.errors import AnalysisError
 from rlmem.serve import live
-from rlmem.serve.live import Finder, Hub, moment_of
+from rlmem.serve.live import Finder, Hub, polled_moment
 
 AGENT = "import rlmem.preload, sys, time\nkept = bytearray(30 << 20)\nprint('ready', flush=True)\ntime.sleep(600)\n"
 PLAIN = "import sys, time\nprint('ready', flush=True)\ntime.sleep(600)\n"
@@ -84,8 +84,8 @@ def test_one_sampler_serves_all_who_look_on(start: Callable[..., subprocess.Pope
     assert len({id(each) for each in watches}) == 1
     assert sum(thread.name == f"rlmem-watch-{child.pid}" for thread in threading.enumerate()) == 1
     until(lambda: watches[0].frame is not None, "nothing was seen")
-    moment = moment_of(watches[0])
-    assert moment["moment"]["tree_bytes"] > 30 << 20
+    moment = polled_moment(watches[0])
+    assert moment.moment.tree_bytes > 30 << 20
     drawn = [hub.drawn(watches[0], "", lambda: str(time.monotonic_ns())) for _ in range(3)]
     assert len(set(drawn)) <= 2  # a new moment may come in between
 
