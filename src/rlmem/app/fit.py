@@ -9,7 +9,7 @@ from pathlib import Path
 from rlmem.app.steps import alone_part, plain_changes, remedy_part, step_diff, step_part
 from rlmem.app.subjects import constants_for, prepare_job
 from rlmem.app.written import write
-from rlmem.budget import cap_bytes, read_cap
+from rlmem.budget import cap_bytes, make_budget, read_cap
 from rlmem.core.fields import find_field
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.points import Point, PointLimits
@@ -48,11 +48,11 @@ VERIFY_S = 900.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitRequest:
-    """A run that is to fit, and what may be changed for that.
+    """A run to make fit, and the changes that are allowed.
 
     Attributes:
         target: a preset, a run file, a script, a factory or an RL Zoo entry.
-        budget: what the run may use.
+        budget: RAM, VRAM and cores that the run may use; ``None`` is what this process may use.
         keep: fields to leave alone, such as ``buffer_size``.
         lossless: allow only steps under which the learner sees the same numbers.
         max_slowdown: the most that training may slow down, such as 1.2; steps of unknown cost are left out.
@@ -64,7 +64,7 @@ class FitRequest:
     """
 
     target: Target
-    budget: Budget
+    budget: Budget | None = None
     keep: tuple[str, ...] = ()
     lossless: bool = False
     max_slowdown: float | None = None
@@ -99,14 +99,14 @@ def fit(
     request: FitRequest,
     *,
     working: Working = silently,
-    wrote: Callable[[Path, Path], object] = lambda path, backup: None,
+    on_write: Callable[[Path, Path], object] = lambda path, backup: None,
 ) -> FitDocument:
     """Look for the smallest change that makes a run fit: lossless steps first, then those that cost speed, then learning.
 
     Args:
         request: the run, its limits and what may be changed.
-        working: says what is going on, while it is.
-        wrote: is told of each file that was written, and of the old one beside it.
+        working: shows what is being done; silent by default.
+        on_write: called with each file that was written and the backup beside it.
 
     Returns:
         The steps that make it fit or come closest, with the change as text.
@@ -116,21 +116,22 @@ def fit(
         AnalysisError: a dry run stopped before anything was known.
     """
     target, cap, constraints = request.target, read_cap(request.cap), _constraints(request)
+    budget = request.budget or make_budget()
     job = None
     if target.is_executable:
-        gpu = bool(request.budget.vram_bytes)
+        gpu = bool(budget.vram_bytes)
         job = prepare_job(
-            target, request.budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu
+            target, budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu
         )
         fitted = fit_target(job, constraints)
     else:
         _refuse_options(request)
-        fitted = _fit_description(request, constraints)
+        fitted = _fit_description(target, budget, constraints)
     if request.apply and (target.kind != "script" or fitted.written.kind == "python"):
         raise UsageError(f"{target.text}: --apply writes scripts; this one is not one that can be edited")
     verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.steps else None
     fits = fitted.fit.status != "no" and (verified is None or verified.took_effect)
-    applied = _applied(fitted.draft, wrote) if request.apply and fits and fitted.draft is not None else None
+    applied = _applied(fitted.draft, on_write) if request.apply and fits and fitted.draft is not None else None
     return fit_document(fitted, verified, applied)
 
 
@@ -155,9 +156,9 @@ def _refuse_options(request: FitRequest) -> None:
             raise UsageError(f"{request.target.text}: {option}: only for targets that are run, such as train.py")
 
 
-def _fit_description(request: FitRequest, constraints: Constraints) -> Fitted:
-    form = ClosedForm(constants_for(request.target.python))
-    return _fit_subject(form.subject(read_description(request.target), request.budget), constraints)
+def _fit_description(target: Target, budget: Budget, constraints: Constraints) -> Fitted:
+    form = ClosedForm(constants_for(target.python))
+    return _fit_subject(form.subject(read_description(target), budget), constraints)
 
 
 def _fit_subject(subject: Subject, constraints: Constraints | None = None) -> Fitted:
@@ -175,11 +176,11 @@ def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Wor
     return verify_run(replace(target, args=job.target.args), job.target, fitted, limits, working)
 
 
-def _applied(draft: Draft, wrote: Callable[[Path, Path], object]) -> AppliedPart | None:
+def _applied(draft: Draft, on_write: Callable[[Path, Path], object]) -> AppliedPart | None:
     files = []
     for path, (before, after) in draft.files().items():
         backup = write_edited(path, before, after)
-        wrote(path, backup)
+        on_write(path, backup)
         files.append(WrittenFilePart(path=str(path), backup=str(backup)))
     return AppliedPart(path=files[0].path, backup=files[0].backup, files=tuple(files)) if files else None
 

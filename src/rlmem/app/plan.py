@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from rlmem.app.subjects import open_subject, with_findings
+from rlmem.budget import make_budget
 from rlmem.core.plan import Budget
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
@@ -20,12 +21,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanRequest:
-    """A run to plan, and what there is for it.
+    """A run to plan and the memory it may use.
 
     Attributes:
         target: a preset, a run file, a script, a factory, an RL Zoo entry or an RLlib configuration.
-        budget: what the run may use; nodes take its place.
-        nodes: where it is placed.
+        budget: RAM, VRAM and cores that the run may use; ``None`` is what this process may use. Nodes take its place.
+        nodes: the nodes of a cluster to place the run on.
         margin: on nodes, the share that is added to every bundle's upper bound.
         timeout_s: seconds a dry run may take.
         cap: memory a dry run may take before it is ended, in bytes or as text such as ``8GB``; ``None`` is most of what is
@@ -38,6 +39,12 @@ class PlanRequest:
     margin: float = 0.1
     timeout_s: float | None = None
     cap: int | str | None = None
+
+    def limits(self) -> Budget:
+        """Return the budget that the run is predicted for; on nodes there is none before it is placed."""
+        if self.nodes:
+            return Budget(name=f"{sum(group.count for group in self.nodes):,} nodes")
+        return self.budget or make_budget()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,27 +68,25 @@ class PlannedRun:
 
 
 def plan(request: PlanRequest, working: Working = silently) -> PlanDocument:
-    """Return what a run will need, and whether it fits; see :func:`plan_run`."""
-    return plan_run(request, working).document
-
-
-def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
-    """Plan a run: read its description, or run a little of it.
+    """Return the memory plan of a run: what it will need, by component and phase, and whether it fits.
 
     Args:
-        request: the run, and what there is for it.
-        working: says what is going on, while it is.
+        request: the run and the memory it may use.
+        working: shows what is being done; silent by default.
 
     Returns:
-        The plan with all findings; on nodes with where the run goes, which decides whether it fits.
+        The plan with its verdict and all findings; on nodes with where the run goes, which decides whether it fits.
 
     Raises:
         UsageError: the target cannot be read or run.
         AnalysisError: a dry run stopped before anything was known.
     """
-    groups = request.nodes
-    anywhere = Budget(name=f"{sum(group.count for group in groups):,} nodes")
-    budget = anywhere if groups or request.budget is None else request.budget
+    return plan_run(request, working).document
+
+
+def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
+    """Plan a run as :func:`plan` does, and return the subject too, which can be planned again and reported on."""
+    groups, budget = request.nodes, request.limits()
     gpu = bool(budget.vram_bytes)
     if groups:
         from rlmem.app.place import has_gpu

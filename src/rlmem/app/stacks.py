@@ -6,7 +6,7 @@ from rlmem.app.place import budget_on, place
 from rlmem.app.plan import PlanRequest
 from rlmem.app.subjects import constants_for
 from rlmem.core.ledger import matches
-from rlmem.core.plan import Budget, Plan
+from rlmem.core.plan import Plan
 from rlmem.core.subject import Subject
 from rlmem.documents.parts import part_of
 from rlmem.documents.stacks import OwnRunPart, StackPart, StacksDocument
@@ -29,7 +29,7 @@ def stacks(request: PlanRequest) -> StacksDocument:
     if target.is_executable:
         raise UsageError(f"{target.text}: --stacks is for described runs, a preset or a run file")
     form = ClosedForm(constants_for(target.python))
-    subject = form.subject(read_description(target), request.budget or Budget(name="nodes"))
+    subject = form.subject(read_description(target), request.limits())
     if request.nodes:
         subject = subject.under(budget_on(place(subject, request.nodes, margin=request.margin).packing))
     return compare_stacks(subject)

@@ -22,3 +22,11 @@ def test_a_run_is_planned_by_a_request() -> None:
     assert document.verdict == "does-not-fit"
     assert rlmem.to_plain(document)["schema"] == "rlmem.plan/1"
     assert document.findings
+
+
+def test_a_request_without_a_budget_takes_what_this_process_may_use() -> None:
+    target, here = rlmem.parse_target("pidog-sac"), rlmem.make_budget()
+    document = rlmem.plan(rlmem.PlanRequest(target=target))
+    assert (document.machine.name, document.machine.ram_bytes) == (here.name, here.ram_bytes)
+    assert document.verdict != "unknown"
+    assert rlmem.fit(rlmem.FitRequest(target=target)).status != "unknown"
