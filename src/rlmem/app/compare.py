@@ -108,7 +108,7 @@ def _process(target: Target) -> int | None:
     if not number.isdecimal() or not _lives(int(number)):
         return None
     if target.kind == "run" and _is_stored(number):
-        raise UsageError(f"{number} is a stored run and a process: write {PROCESS}{number}, or more letters of the run")
+        raise UsageError(f"{number} names a stored run and a process: write {PROCESS}{number}, or more letters of the run")
     return int(number)
 
 
@@ -146,7 +146,7 @@ def _side(document: Document, label: str, plan: PlanDocument | None) -> Side:
         case RecordedDocument():
             return _recorded(document, label)
     raise UsageError(
-        f"{label} is a {kind_name(document.SCHEMA)}: plans, measurements, recorded runs and processes compare"
+        f"{label} is a {kind_name(document.SCHEMA)}; give plans, measurements, recorded runs or processes to compare"
     )
 
 

@@ -15,7 +15,7 @@ from rlmem.rules import find_live
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainRequest:
-    """A process to explain, and how far to go.
+    """A process to explain, and what to read of it.
 
     Attributes:
         pid: the process.
@@ -42,7 +42,7 @@ def explain(request: ExplainRequest) -> ExplanationDocument:
     """Explain what holds the memory of a process.
 
     Args:
-        request: the process, and how far to go.
+        request: the process, and what to read of it.
 
     Returns:
         Its memory by object, by class and what is left; its children; findings and advice.

@@ -22,13 +22,13 @@ from rlmem.runner.store import open_store
 from rlmem.runner.sweep import Done, Running, Sweep
 from rlmem.sources import read_description
 
-#: Is given the sweep that starts, and gives what hears of each point that is measured.
+#: Takes the sweep that starts, and opens a callback that is called with each measured point.
 Watch = Callable[[Running], AbstractContextManager[Callable[[Done], None]]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasureRequest:
-    """What to measure, and how.
+    """A target to measure and the values to vary.
 
     Attributes:
         target: a described run, a script, a factory, an RL Zoo entry or an RLlib configuration.
@@ -37,9 +37,9 @@ class MeasureRequest:
         cap: a point that needs more is ended, in bytes or as text such as ``8GB``; ``None`` is most of what may really be
             used where it runs.
         time_limit_s: a point that takes longer is ended.
-        fresh: measure points again that an earlier run has.
+        fresh: ignore stored points and measure every point again.
         cluster: where points are measured, several at once; None is one after another on this machine.
-        command: how it was asked for, as the store keeps it.
+        command: the command line that is stored with the run.
     """
 
     target: Target
@@ -72,9 +72,9 @@ def measure(
     """Measure what a target really needs, one fresh process a point.
 
     Args:
-        request: what to measure, and how.
-        watch: hears of points as they are measured.
-        say: hears what goes on in a cluster.
+        request: the target and the values to vary.
+        watch: opens a callback that is called with each measured point.
+        say: called with each status line of a cluster.
 
     Returns:
         Every point beside its plan, also those that did not end well, and those an earlier run has.

@@ -92,7 +92,7 @@ def _plan(recording: Recording, peak: RecordedPeakPart) -> tuple[PlanDocument | 
     version = facts.get("protocol", FIRST)
     if version != PROTOCOL:
         by = f"rlmem {recording.rlmem}" if recording.rlmem else "another rlmem"
-        return None, f"{by} recorded the model in protocol {version}, and this one reads protocol {PROTOCOL}"
+        return None, f"{by} recorded the model in protocol {version}; this rlmem reads protocol {PROTOCOL}. Record the run again."
     budget = Budget(name="the run's limit", ram_bytes=peak.limit_bytes, ram_source=peak.limit_name)
     try:
         spec = from_facts(recording.target, cast("DescribedFacts", facts))
@@ -101,11 +101,11 @@ def _plan(recording: Recording, peak: RecordedPeakPart) -> tuple[PlanDocument | 
         return plan_document(Planner(budget).plan(spec)), ""
     except SpecError as error:
         is_missing = error.problem.startswith("missing")  # what it says to add to a description has no place here
-        return None, f"the program's model has no {error.path} that is known" if is_missing else str(error)
+        return None, f"the program does not tell the {error.path} of its model" if is_missing else str(error)
     except RlmemError as error:
         return None, str(error)
     except Exception as error:  # an agent of any version wrote them down: what is wrong with them costs the prediction
-        return None, f"what the program said of its model cannot be read ({type(error).__name__}: {error})"
+        return None, f"the facts of the program's model cannot be read ({type(error).__name__}: {error})"
 
 
 def start_method(members: Sequence[MemberPart]) -> str | None:

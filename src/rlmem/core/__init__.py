@@ -1,1 +1,1 @@
-"""Nouns that every other package shares: no files, no processes, no terminal."""
+"""Core data types, shared by every package: no files, no processes, no terminal."""

@@ -1,4 +1,4 @@
-"""What a command is about: a run, by the name it was given on the command line."""
+"""Targets: what the user wants to plan, measure or fit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _RUN_ID = re.compile(rf"[0-9a-f]{{{SHORTEST_RUN_ID},32}}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A run as it was named, with what was said about it; whether it exists is seen when it is read or started."""
+    """The name of a run, with its arguments, settings and interpreter. Nothing is read or started."""
 
     kind: Kind
     text: str
@@ -26,7 +26,7 @@ class Target:
     args: tuple[str, ...] = ()
     #: ``--set`` items.
     sets: tuple[str, ...] = ()
-    #: The interpreter that was named for it.
+    #: Path of the interpreter that runs it.
     python: str | None = None
 
     @property

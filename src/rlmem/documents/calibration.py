@@ -20,7 +20,7 @@ class ConstantPart:
     low_bytes: Size
     expected_bytes: Size
     high_bytes: Size
-    how: Annotated[str, Meta(description="it was measured")]
+    how: Annotated[str, Meta(description="how it was measured")]
     shipped_bytes: Annotated[
         Size | None, Meta(description="what plans expect without a calibration; null: not written down")
     ] = None

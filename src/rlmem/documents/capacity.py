@@ -101,7 +101,7 @@ class MachineCapacityPart:
     vram_bytes: Size | None
     largest: Annotated[int | None, Meta(description="whose expected peak fits; null: none, or there is no limit")]
     largest_safe: Annotated[int | None, Meta(description="whose upper bound fits")]
-    useful: Annotated[int | None, Meta(description="the end of the search, where more is of no use to the run")] = None
+    useful: Annotated[int | None, Meta(description="the largest useful value; a larger one changes nothing")] = None
     unlimited: bool = False
     needs: Annotated[Mapping[Device, Size], Meta(description="expected peaks at the largest value")] = field(
         default_factory=dict

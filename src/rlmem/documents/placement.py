@@ -88,10 +88,10 @@ class UsePart:
     trials: Count
     memory_bytes: Size
     node_bytes: Size
-    object_store_bytes: Annotated[Size | None, Meta(description="what to start Ray with there")]
+    object_store_bytes: Annotated[Size | None, Meta(description="--object-store-memory of 'ray start' on these nodes")]
     ram_bytes: Size
     usable_bytes: Size
-    admit_bytes: Annotated[Size, Meta(description="what to start Ray with there")]
+    admit_bytes: Annotated[Size, Meta(description="--memory of 'ray start' on these nodes")]
     cpus: Number
     gpus: tuple[Number, ...]
 
@@ -150,9 +150,9 @@ class PlacementDocument(Document):
     target: PlacedPart
     terms: TermsPart
     nodes: Annotated[tuple[NodesPart, ...], Meta(description="'group' elsewhere is a position in this list")]
-    bundles: Annotated[tuple[BundlePart, ...], Meta(description="the first one drives")]
+    bundles: Annotated[tuple[BundlePart, ...], Meta(description="the first one is the driver")]
     strategy: Strategy
-    node_bytes: Annotated[Size, Meta(description="what a node that holds anything pays once")]
+    node_bytes: Annotated[Size, Meta(description="fixed cost of each node in use")]
     flight_bytes: Annotated[Size, Meta(description="the most in flight in object stores")]
     on_ray: bool
     trials: Count

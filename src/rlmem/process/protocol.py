@@ -25,5 +25,5 @@ def check_protocol(facts: Mapping[str, Any], source: str) -> None:
     version = facts.get("protocol", FIRST)
     if version != PROTOCOL:
         raise AnalysisError(
-            f"{source}: it speaks protocol {version} and this rlmem protocol {PROTOCOL}; use the same rlmem on both sides"
+            f"{source} uses protocol {version}; this rlmem needs protocol {PROTOCOL}. Install the same rlmem version on both sides"
         )

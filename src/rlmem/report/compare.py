@@ -35,8 +35,8 @@ def _note(sides: tuple[SidePart, SidePart]) -> str:
     if all(side.source == "predicted" for side in sides):
         return "Each side at its own peak. GiB is 2³⁰ bytes."
     return (
-        "A process is as it was when it was looked at, and a plan beside it is in the same phase; all else is at its own peak. "
-        "'unknown': measured, and nothing has this name; it can be in 'unexplained'. GiB is 2³⁰ bytes."
+        "A process is shown at the moment of the command, and a plan beside it in the same phase. Every other run is shown at "
+        "its peak. 'unknown': the measurement has no such component; its bytes can be part of 'unexplained'. GiB is 2³⁰ bytes."
     )
 
 

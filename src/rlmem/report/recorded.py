@@ -96,7 +96,7 @@ def recorded_view(document: RecordedDocument) -> View:
     tone = "bad" if judgement.forecast.fits is False else _STATE_TONES[judgement.state]
     verdict += [(f"{judgement.state}: {text}", tone) for text in judgement.reasons[:1]]
     if document.no_plan:
-        verdict.append((f"what was predicted is unknown: {document.no_plan}", "warn"))
+        verdict.append((f"no prediction: {document.no_plan}", "warn"))
     why = why_section(postmortem) if postmortem else None
     sections = (
         why,

@@ -233,7 +233,7 @@ def test_the_protocol_imports_nothing_but_typing() -> None:
 # ---------------------------------------------------------------- where two versions meet
 def test_another_version_is_refused_in_a_sentence() -> None:
     with pytest.raises(
-        AnalysisError, match=r"the agent of 7: it speaks protocol 2 and this rlmem protocol 1; use the same"
+        AnalysisError, match=r"the agent of 7 uses protocol 2; this rlmem needs protocol 1. Install the same"
     ):
         check_protocol({"protocol": 2}, "the agent of 7")
 
@@ -258,7 +258,7 @@ def test_an_agent_of_another_version_is_not_believed(tmp_path: Path, monkeypatch
         ear.listen()
         threading.Thread(target=answer, daemon=True).start()
         monkeypatch.setattr(attach, "agent_socket", lambda _: path)
-        with pytest.raises(attach.NoAgent, match=r"speaks protocol 99 and this rlmem protocol 1"):
+        with pytest.raises(attach.NoAgent, match=r"uses protocol 99; this rlmem needs protocol 1"):
             attach.ask(living(os.getpid()), {"ask": "hello"})
     assert asked == [{"ask": "hello", "protocol": PROTOCOL}]
 
@@ -266,5 +266,5 @@ def test_an_agent_of_another_version_is_not_believed(tmp_path: Path, monkeypatch
 def test_stored_facts_of_another_version_are_not_described() -> None:
     model: protocol.ModelFacts = {"algorithm": "PPO", "settings": {"n_envs": 1}}
     assert from_facts("train.py", {"model": model}).get("algorithm") == "ppo"
-    with pytest.raises(AnalysisError, match=r"train\.py: it speaks protocol 2"):
+    with pytest.raises(AnalysisError, match=r"train\.py uses protocol 2"):
         from_facts("train.py", {"protocol": 2, "model": model})

@@ -155,7 +155,7 @@ def test_a_number_that_is_a_run_and_a_process_is_refused(monkeypatch: pytest.Mon
         run = store.begin("plan", "pidog-sac", document=to_plain(plan()))
         with store._connection:
             store._connection.execute("UPDATE runs SET id = '424242aa' WHERE id = ?", (run.id,))
-    with pytest.raises(UsageError, match="424242 is a stored run and a process: write pid:424242, or more letters"):
+    with pytest.raises(UsageError, match="424242 names a stored run and a process: write pid:424242, or more letters"):
         compare(request("424242", "pidog-sac"), quiet)
 
 

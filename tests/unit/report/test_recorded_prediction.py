@@ -110,7 +110,7 @@ def test_there_is_no_plan_where_nothing_is_known_or_the_closed_form_refuses(fact
     assert made.plan is None
     assert why in made.no_plan if why else not made.no_plan
     shown = " ".join(text(made).split())
-    assert ("what was predicted is unknown" in shown) == bool(why)
+    assert ("no prediction: " in shown) == bool(why)
     assert "Predicted beside measured" not in shown
 
 
@@ -118,7 +118,7 @@ def test_facts_of_another_protocol_cost_the_prediction_and_the_verdict_says_so()
     header = {"target": "train.py", "rlmem": "9.1", "described": {**FACTS, "protocol": 7}}
     made = recorded(header)
     assert made.plan is None
-    why = "what was predicted is unknown: rlmem 9.1 recorded the model in protocol 7, and this one reads protocol 1"
+    why = "no prediction: rlmem 9.1 recorded the model in protocol 7; this rlmem reads protocol 1"
     assert why in " ".join(text(made).split())
 
 
