@@ -13,7 +13,7 @@ import pytest
 from golden.harness import DATA, call, own_folder, steady
 from golden.stored_facts import store
 from rlmem.cli import COMMANDS
-from rlmem.documents.kinds import KINDS, kind_name, kind_of
+from rlmem.documents.kinds import KINDS, document_class, kind_name
 from rlmem.report.views import VIEWS
 from rlmem.runner.store import open_store
 
@@ -36,7 +36,7 @@ def results(name: str) -> Iterator[Any]:
 def test_what_is_printed_is_a_document_of_a_known_kind(name: str) -> None:
     for document in results(name):
         assert isinstance(document, dict), f"{name} is no document"
-        assert document["schema"] == kind_of(kind_name(document["schema"])).SCHEMA
+        assert document["schema"] == document_class(kind_name(document["schema"])).SCHEMA
 
 
 def commands_with_json() -> Iterator[str]:
@@ -56,7 +56,7 @@ def test_what_every_command_prints_is_held_here() -> None:
 def test_lint_prints_a_document_of_a_known_kind() -> None:
     with own_folder({"train.py": "import numpy\n"}):
         _, out, _ = call(["lint", ".", "--json"])
-    assert json.loads(out)["schema"] == kind_of("lint").SCHEMA
+    assert json.loads(out)["schema"] == document_class("lint").SCHEMA
 
 
 def test_every_kind_has_a_view() -> None:

@@ -9,9 +9,9 @@ from rlmem.app.capacity import capacity_curve
 from rlmem.app.report import report_document
 from rlmem.app.subjects import changeable, open_subject, with_findings
 from rlmem.core.plan import Budget, Plan
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working, silently
 from rlmem.documents.plan import plan_document
 from rlmem.documents.report import AssessmentDocument, ReportDocument, UnitPart
 
@@ -29,19 +29,19 @@ class AssessedRun:
         return report_document(self.subject, target=self.target, command=command)
 
 
-def assess(target: Target, budget: Budget, working: Working = silently) -> AssessedRun:
+def assess(target: Target, budget: Budget, progress: ShowProgress = show_nothing) -> AssessedRun:
     """Assess a run: settings, unit costs, peak, capacity.
 
     Args:
         target: what ``rlmem plan`` takes, but for loops of one's own.
         budget: what there is for it.
-        working: says what is going on, while it is.
+        progress: shows what is being done.
 
     Raises:
         UsageError: the target cannot be read or run.
         AnalysisError: a dry run stopped before anything was known, or the run cannot be planned changed.
     """
-    subject = open_subject(target, budget, working=working, gpu=bool(budget.vram_bytes))
+    subject = open_subject(target, budget, progress=progress, gpu=bool(budget.vram_bytes))
     subject = with_findings(changeable(subject, target))
     return AssessedRun(target=target, subject=subject, document=assessment_document(subject))
 

@@ -11,9 +11,9 @@ from rlmem.agent.protocol import ProgramStatus
 from rlmem.app.clusters import ClusterOptions
 from rlmem.app.subjects import open_description
 from rlmem.budget import cap_bytes, make_budget
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.core.spec import RunSpec
 from rlmem.core.target import Target
-from rlmem.core.working import Working, silently
 from rlmem.documents.bench import BenchDocument, BenchRow, BenchTarget
 from rlmem.process.sampler import Sample
 from rlmem.programs.bench import (
@@ -45,7 +45,7 @@ class BenchRequest:
         ram: what full buffers are judged against, as it was typed; None is what may really be used.
         machine: a machine to judge full buffers against.
         cap_bytes: a profile that needs more is ended; None is most of what may really be used where it runs.
-        time_limit_s: a profile that takes longer is ended.
+        timeout_s: a profile that takes longer is ended.
         seed: of environment and networks.
         fresh: train all profiles, also those an interrupted run has.
         cluster: where profiles are trained, several at once; None is one after another on this machine.
@@ -59,7 +59,7 @@ class BenchRequest:
     ram: str | None = None
     machine: str | None = None
     cap_bytes: int | None = None
-    time_limit_s: float | None = None
+    timeout_s: float | None = None
     seed: int = 0
     fresh: bool = False
     cluster: ClusterOptions | None = None
@@ -117,7 +117,7 @@ def bench(
     request: BenchRequest,
     watch: Watch = unwatched,
     *,
-    working: Working = silently,
+    progress: ShowProgress = show_nothing,
     say: Callable[[str], None] = lambda text: None,
 ) -> BenchDocument:
     """Train profiles of a run, one fresh process a profile.
@@ -125,7 +125,7 @@ def bench(
     Args:
         request: what to train, and how.
         watch: hears of profiles as they are trained.
-        working: says what is going on while a script is tried.
+        progress: shows what is being done while a script is tried.
         say: hears what goes on in a cluster.
 
     Returns:
@@ -137,7 +137,7 @@ def bench(
         BenchInterruptedError: Ctrl-C; what was trained is kept.
     """
     target = request.target
-    spec = open_description(target, working)
+    spec = open_description(target, progress)
     options = _options(request, spec)
     with open_store(write=True) as store, ExitStack() as stack:
         place = _here(spec, options) if request.cluster is None else _there(request, spec, options, stack, say)
@@ -181,7 +181,7 @@ def _options(request: BenchRequest, spec: RunSpec) -> BenchOptions:
         python=(python or "") if remote else training_python(python, packages(cases[0], env)),
         budget=make_budget(ram=request.ram, machine=request.machine),
         cap_bytes=cap_bytes(None) if cap is None and not remote else cap,  # there, what is free on each node
-        time_limit_s=request.time_limit_s,
+        time_limit_s=request.timeout_s,
         seed=request.seed,
     )
 

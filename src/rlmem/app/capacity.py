@@ -10,9 +10,9 @@ from rlmem.budget import sized_budget
 from rlmem.capacity import largest, useful
 from rlmem.core.ledger import DEVICES
 from rlmem.core.plan import Budget
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working, silently
 from rlmem.documents.capacity import (
     FURTHEST,
     CapacityCurveDocument,
@@ -85,7 +85,7 @@ class CapacityRequest:
     machines: tuple[str, ...] = ()
 
 
-def capacity(request: CapacityRequest, working: Working = silently) -> CapacityDocument:
+def capacity(request: CapacityRequest, progress: ShowProgress = show_nothing) -> CapacityDocument:
     """Return how far a knob can be turned on each machine.
 
     Raises:
@@ -95,7 +95,7 @@ def capacity(request: CapacityRequest, working: Working = silently) -> CapacityD
     one = request.budget
     sizes = (one,) if one else tuple(sized_budget(name, "ram") for name in request.machines)
     gpu = any(budget.vram_bytes for budget in sizes)
-    subject = open_subject(request.target, Budget(name="any machine"), working=working, gpu=gpu)
+    subject = open_subject(request.target, Budget(name="any machine"), progress=progress, gpu=gpu)
     device = "vram" if subject.spec.get("device") == "cuda" else "ram"
     budgets = (one,) if one else tuple(sized_budget(name, device) for name in request.machines)
     subject = changeable(subject, request.target)

@@ -11,8 +11,8 @@ from rlmem.app.subjects import open_subject
 from rlmem.core.fields import flatten
 from rlmem.core.plan import Budget
 from rlmem.core.points import Point, values_text
+from rlmem.core.progress import ShowProgress
 from rlmem.core.target import Target
-from rlmem.core.working import Working
 from rlmem.documents.comparison import Side, SidePart, compare_sides
 from rlmem.documents.contract import Document
 from rlmem.documents.explanation import ExplanationDocument
@@ -48,12 +48,12 @@ class CompareRequest:
     budget: Budget
 
 
-def compare(request: CompareRequest, working: Working) -> Document:
+def compare(request: CompareRequest, progress: ShowProgress) -> Document:
     """Return two runs side by side.
 
     Args:
         request: the two, and the limits of those that are planned.
-        working: says what is going on.
+        progress: shows what is being done.
 
     Returns:
         Two measurements point by point, two recorded runs by owner and phase, everything else line by line.
@@ -62,7 +62,7 @@ def compare(request: CompareRequest, working: Working) -> Document:
         UsageError: a side cannot be read, or has nothing to compare.
     """
     return compare_documents(
-        [_document(side, request, working) for side in (request.left, request.right)], request.labels
+        [_document(side, request, progress) for side in (request.left, request.right)], request.labels
     )
 
 
@@ -78,20 +78,20 @@ def compare_documents(documents: Sequence[Document], labels: Sequence[str]) -> D
     return compare_sides(_side(left, labels[0], plan), _side(right, labels[1], plan))
 
 
-def _document(target: Target, request: CompareRequest, working: Working) -> Document:
+def _document(target: Target, request: CompareRequest, progress: ShowProgress) -> Document:
     """Return one side: a process as it is now, a stored run as it was, a target planned now."""
     pid = _process(target)
     if target.sets and (pid is not None or target.kind == "run"):
         what = "a stored run" if pid is None else "a process"
         raise UsageError(f"{target.text} is {what}: --set cannot change it")
     if pid is not None:
-        with working(f"looking at process {pid}"):
+        with progress(f"looking at process {pid}"):
             return explain(ExplainRequest(pid=pid, advice=False))
     if target.kind == "run":
         return _stored(target.text)
     budget = request.budget
     asked = target if target.is_executable else replace(target, args=())
-    return plan_document(open_subject(asked, budget, working=working, gpu=bool(budget.vram_bytes)).plan)
+    return plan_document(open_subject(asked, budget, progress=progress, gpu=bool(budget.vram_bytes)).plan)
 
 
 def _process(target: Target) -> int | None:
@@ -108,7 +108,9 @@ def _process(target: Target) -> int | None:
     if not number.isdecimal() or not _lives(int(number)):
         return None
     if target.kind == "run" and _is_stored(number):
-        raise UsageError(f"{number} names a stored run and a process: write {PROCESS}{number}, or more letters of the run")
+        raise UsageError(
+            f"{number} names a stored run and a process: write {PROCESS}{number}, or more letters of the run"
+        )
     return int(number)
 
 

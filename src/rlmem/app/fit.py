@@ -6,16 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rlmem.app.steps import alone_part, plain_changes, remedy_part, step_diff, step_part
+from rlmem.app.step_text import write
+from rlmem.app.steps import plain_changes, remedy_part, single_remedy_part, step_diff, step_part
 from rlmem.app.subjects import constants_for, prepare_job
-from rlmem.app.written import write
 from rlmem.budget import cap_bytes, make_budget, read_cap
 from rlmem.core.fields import find_field
 from rlmem.core.plan import Budget, Plan
 from rlmem.core.points import Point, PointLimits
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working, silently
 from rlmem.documents.fit import (
     AppliedPart,
     CatalogueMachinePart,
@@ -98,14 +98,14 @@ def fit_planned(subject: Subject) -> FitAnswer:
 def fit(
     request: FitRequest,
     *,
-    working: Working = silently,
+    progress: ShowProgress = show_nothing,
     on_write: Callable[[Path, Path], object] = lambda path, backup: None,
 ) -> FitDocument:
     """Look for the smallest change that makes a run fit: lossless steps first, then those that cost speed, then learning.
 
     Args:
         request: the run, its limits and what may be changed.
-        working: shows what is being done; silent by default.
+        progress: shows what is being done; silent by default.
         on_write: called with each file that was written and the backup beside it.
 
     Returns:
@@ -121,7 +121,7 @@ def fit(
     if target.is_executable:
         gpu = bool(budget.vram_bytes)
         job = prepare_job(
-            target, budget, working=working, timeout_s=request.timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu
+            target, budget, progress=progress, timeout_s=request.timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu
         )
         fitted = fit_target(job, constraints)
     else:
@@ -129,7 +129,7 @@ def fit(
         fitted = _fit_description(target, budget, constraints)
     if request.apply and (target.kind != "script" or fitted.written.kind == "python"):
         raise UsageError(f"{target.text}: --apply writes scripts; this one is not one that can be edited")
-    verified = _verified(request, job, fitted, working) if request.verify and fitted.fit.steps else None
+    verified = _verified(request, job, fitted, progress) if request.verify and fitted.fit.steps else None
     fits = fitted.fit.status != "no" and (verified is None or verified.took_effect)
     applied = _applied(fitted.draft, on_write) if request.apply and fits and fitted.draft is not None else None
     return fit_document(fitted, verified, applied)
@@ -166,14 +166,14 @@ def _fit_subject(subject: Subject, constraints: Constraints | None = None) -> Fi
     return Fitted(fit=answer, written=write(subject, answer.steps))
 
 
-def _verified(request: FitRequest, job: Job | None, fitted: Fitted, working: Working) -> Verified:
+def _verified(request: FitRequest, job: Job | None, fitted: Fitted, progress: ShowProgress) -> Verified:
     """Measure under the budget itself, as far as this machine has it."""
     target = request.target
     caps = [size for size in (cap_bytes(None), fitted.fit.start.plan.budget.ram_bytes) if size is not None]
     limits = PointLimits(cap_bytes=min(caps, default=None), time_limit_s=VERIFY_S)
     if job is None:
-        return verify_described(target, fitted, limits, working)
-    return verify_run(replace(target, args=job.target.args), job.target, fitted, limits, working)
+        return verify_described(target, fitted, limits, progress)
+    return verify_run(replace(target, args=job.target.args), job.target, fitted, limits, progress)
 
 
 def _applied(draft: Draft, on_write: Callable[[Path, Path], object]) -> AppliedPart | None:
@@ -201,7 +201,7 @@ def fit_document(fitted: Fitted, verified: Verified | None = None, applied: Appl
         slowdown=None if slowdown is None else round(slowdown, 3),
         left_over=answer.left_over if answer.status in ("expected", "no") else {},
         machines=_machines(answer),
-        alone=tuple(alone_part(item) for item in answer.alone),
+        alone=tuple(single_remedy_part(item) for item in answer.alone),
         write=WritePart(kind=fitted.written.kind, text=fitted.written.text or None, by_hand=fitted.written.by_hand),
         applied=applied,
         verified=_verified_part(verified, answer) if verified else None,

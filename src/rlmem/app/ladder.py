@@ -21,7 +21,7 @@ class LadderRequest:
     rows: tuple[Row, ...]
     python: str | None = None
     cap_bytes: int | None = None
-    time_limit_s: float | None = None
+    timeout_s: float | None = None
 
     @property
     def points(self) -> int:
@@ -41,7 +41,7 @@ def measure_ladder(request: LadderRequest, tell: Callable[[str], None]) -> Ladde
     """
     load = os.getloadavg()[0]
     lines = measure(
-        request.rows, tell, python=request.python, cap_bytes=request.cap_bytes, time_limit_s=request.time_limit_s
+        request.rows, tell, python=request.python, cap_bytes=request.cap_bytes, time_limit_s=request.timeout_s
     )
     done = tuple(lines)
     machine = {**machine_facts(), "threads": os.environ.get("OMP_NUM_THREADS"), "load": load}

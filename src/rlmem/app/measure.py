@@ -36,7 +36,7 @@ class MeasureRequest:
         repeat: how often each point is measured.
         cap: a point that needs more is ended, in bytes or as text such as ``8GB``; ``None`` is most of what may really be
             used where it runs.
-        time_limit_s: a point that takes longer is ended.
+        timeout_s: a point that takes longer is ended.
         fresh: ignore stored points and measure every point again.
         cluster: where points are measured, several at once; None is one after another on this machine.
         command: the command line that is stored with the run.
@@ -46,7 +46,7 @@ class MeasureRequest:
     axes: tuple[Axis, ...] = ()
     repeat: int = 1
     cap: int | str | None = None
-    time_limit_s: float | None = 900.0
+    timeout_s: float | None = 900.0
     fresh: bool = False
     cluster: ClusterOptions | None = None
     command: tuple[str, ...] = field(default=())
@@ -111,7 +111,7 @@ def _sweep(request: MeasureRequest) -> Sweep:
     target = replace(target, python=_interpreter(target, remote=remote))
     limits = PointLimits(
         cap_bytes=cap_bytes(None) if cap is None and not remote else cap,  # there, what is free on each node
-        time_limit_s=request.time_limit_s,
+        time_limit_s=request.timeout_s,
     )
     sweep = Sweep(target=target, axes=request.axes, repeat=request.repeat, limits=limits)
     _check_axes(sweep)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from rlmem.app.subjects import open_subject, with_findings
 from rlmem.budget import make_budget
 from rlmem.core.plan import Budget
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working, silently
 from rlmem.documents.plan import PlanDocument, plan_document
 
 if TYPE_CHECKING:
@@ -67,12 +67,12 @@ class PlannedRun:
         return report_document(self.subject, target=self.target, command=command, plan=self.document)
 
 
-def plan(request: PlanRequest, working: Working = silently) -> PlanDocument:
+def plan(request: PlanRequest, progress: ShowProgress = show_nothing) -> PlanDocument:
     """Return the memory plan of a run: what it will need, by component and phase, and whether it fits.
 
     Args:
         request: the run and the memory it may use.
-        working: shows what is being done; silent by default.
+        progress: shows what is being done; silent by default.
 
     Returns:
         The plan with its verdict and all findings; on nodes with where the run goes, which decides whether it fits.
@@ -81,10 +81,10 @@ def plan(request: PlanRequest, working: Working = silently) -> PlanDocument:
         UsageError: the target cannot be read or run.
         AnalysisError: a dry run stopped before anything was known.
     """
-    return plan_run(request, working).document
+    return plan_run(request, progress).document
 
 
-def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
+def plan_run(request: PlanRequest, progress: ShowProgress = show_nothing) -> PlannedRun:
     """Plan a run as :func:`plan` does, and return the subject too, which can be planned again and reported on."""
     groups, budget = request.nodes, request.limits()
     gpu = bool(budget.vram_bytes)
@@ -93,7 +93,7 @@ def plan_run(request: PlanRequest, working: Working = silently) -> PlannedRun:
 
         gpu = has_gpu(groups)
     subject = open_subject(
-        request.target, budget, working=working, timeout_s=request.timeout_s, cap=request.cap, gpu=gpu
+        request.target, budget, progress=progress, timeout_s=request.timeout_s, cap=request.cap, gpu=gpu
     )
     if not groups:
         subject = with_findings(subject)

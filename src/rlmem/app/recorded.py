@@ -92,7 +92,10 @@ def _plan(recording: Recording, peak: RecordedPeakPart) -> tuple[PlanDocument | 
     version = facts.get("protocol", FIRST)
     if version != PROTOCOL:
         by = f"rlmem {recording.rlmem}" if recording.rlmem else "another rlmem"
-        return None, f"{by} recorded the model in protocol {version}; this rlmem reads protocol {PROTOCOL}. Record the run again."
+        return (
+            None,
+            f"{by} recorded the model in protocol {version}; this rlmem reads protocol {PROTOCOL}. Record the run again.",
+        )
     budget = Budget(name="the run's limit", ram_bytes=peak.limit_bytes, ram_source=peak.limit_name)
     try:
         spec = from_facts(recording.target, cast("DescribedFacts", facts))

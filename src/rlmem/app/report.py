@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from rlmem.app.capacity import capacity_curve
 from rlmem.app.runs import stored_sweep
+from rlmem.app.step_text import write
 from rlmem.app.steps import remedy_part, step_diff
-from rlmem.app.written import write
 from rlmem.core.fields import flatten
 from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec

@@ -5,10 +5,10 @@ from __future__ import annotations
 from rlmem.app.subjects import prepare_job
 from rlmem.budget import cap_bytes
 from rlmem.core.plan import Budget
+from rlmem.core.progress import ShowProgress
 from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working
 from rlmem.errors import AnalysisError
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
@@ -17,7 +17,7 @@ from rlmem.trace.plan import plan_dry_run
 from rlmem.trace.target import find_runnable
 
 
-class NotTriedError(AnalysisError):
+class DryRunMissingError(AnalysisError):
     """A run that has to be tried a little before it can be planned."""
 
 
@@ -36,30 +36,30 @@ class PlanSession:
         """
         return self._current_form().subject(asked, budget)
 
-    def open_tried(self, target: str, budget: Budget) -> Subject:
+    def open_dry_run(self, target: str, budget: Budget) -> Subject:
         """Return a run as its dry run met it, planned against a budget, without findings.
 
         Raises:
-            NotTriedError: :meth:`try_run` has not run it.
+            DryRunMissingError: :meth:`try_run` has not run it.
         """
         run = self._runs.get(target)
         if run is None:
-            raise NotTriedError(f"{target} has to be tried before it can be planned")
+            raise DryRunMissingError(f"{target} has to be tried before it can be planned")
         return plan_dry_run(run, budget, self._current_form())
 
-    def try_run(self, target: Target, working: Working) -> None:
+    def try_run(self, target: Target, progress: ShowProgress) -> None:
         """Run a little of a target, as ``rlmem plan`` does, and keep what was met.
 
         Args:
             target: a script, a factory or an RL Zoo entry.
-            working: says what is going on; it may end the run by an exception.
+            progress: shows what is being done; it may end the run by an exception.
 
         Raises:
             UsageError: the target cannot be run.
             AnalysisError: the run stopped before anything was known.
         """
         anywhere = Budget(name="this machine")
-        job = prepare_job(target, anywhere, working=working, timeout_s=None, cap_bytes=cap_bytes(None), gpu=False)
+        job = prepare_job(target, anywhere, progress=progress, timeout_s=None, cap_bytes=cap_bytes(None), gpu=False)
         run = job.run(job.target, f"dry run of {job.target.name}")
         if run.stop is not None and run.met is None:
             raise AnalysisError(f"it stopped: {run.stop.get('message', 'for an unknown reason')}")

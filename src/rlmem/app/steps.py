@@ -7,7 +7,7 @@ from typing import Any
 
 from rlmem.core.fields import fields_diff, find_field, plain_value
 from rlmem.core.plan import sentence
-from rlmem.documents.fit import AlonePart, RemedyPart, StepPart
+from rlmem.documents.fit import RemedyPart, SingleRemedyPart, StepPart
 from rlmem.remedies.base import SingleStep, Step
 
 
@@ -16,9 +16,9 @@ def step_part(step: Step) -> StepPart:
     return StepPart(**_told(step))
 
 
-def alone_part(item: SingleStep) -> AlonePart:
+def single_remedy_part(item: SingleStep) -> SingleRemedyPart:
     """Return a remedy by itself as documents have it."""
-    return AlonePart(**_told(item.step), fits=item.fits)
+    return SingleRemedyPart(**_told(item.step), fits=item.fits)
 
 
 def remedy_part(

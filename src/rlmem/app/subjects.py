@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 from rlmem import rules
 from rlmem.budget import cap_bytes
 from rlmem.core.plan import Budget
+from rlmem.core.progress import ShowProgress
 from rlmem.core.spec import RunSpec
 from rlmem.core.subject import Subject
 from rlmem.core.target import Target
-from rlmem.core.working import Working
 from rlmem.errors import AnalysisError, SpecError, UsageError
 from rlmem.frameworks import resolve
 from rlmem.model.constants import Constants
@@ -34,7 +34,7 @@ def open_subject(
     target: Target,
     budget: Budget,
     *,
-    working: Working,
+    progress: ShowProgress,
     timeout_s: float | None = None,
     cap: int | str | None = None,
     gpu: bool = False,
@@ -44,7 +44,7 @@ def open_subject(
     Args:
         target: what ``rlmem plan`` takes.
         budget: what there is; :meth:`Subject.under` plans the run for other limits.
-        working: says what is going on.
+        progress: shows what is being done.
         timeout_s: seconds a dry run may take.
         cap: memory a dry run may take, in bytes or as text.
         gpu: whether there is a GPU, which a learner that chooses its device itself will take.
@@ -54,17 +54,17 @@ def open_subject(
         AnalysisError: a dry run stopped before anything was known.
     """
     if target.is_executable:
-        job = prepare_job(target, budget, working=working, timeout_s=timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu)
+        job = prepare_job(target, budget, progress=progress, timeout_s=timeout_s, cap_bytes=cap_bytes(cap), gpu=gpu)
         from rlmem.trace.plan import plan_dry_run
 
         return plan_dry_run(job.run(job.target, f"dry run of {job.target.name}"), budget, job.form)
     refuse_options(target, (target.args, "script arguments"), (timeout_s, "--timeout"), (cap, "--cap"))
-    spec = find_run(target, working)
+    spec = find_run(target, progress)
     return ClosedForm(constants_for(target.python)).subject(spec, budget)
 
 
 def prepare_job(
-    target: Target, budget: Budget, *, working: Working, timeout_s: float | None, cap_bytes: int | None, gpu: bool
+    target: Target, budget: Budget, *, progress: ShowProgress, timeout_s: float | None, cap_bytes: int | None, gpu: bool
 ) -> Job:
     """Return how a script, a factory or an RL Zoo entry is run; arguments are those of :func:`open_subject`."""
     from rlmem.trace import fitted
@@ -79,25 +79,25 @@ def prepare_job(
         device=device or ("cuda" if gpu else None),
         cap_bytes=cap_bytes,
         time_s=timeout_s,
-        working=working,
+        progress=progress,
     )
 
 
-def open_description(target: Target, working: Working) -> RunSpec:
+def open_description(target: Target, progress: ShowProgress) -> RunSpec:
     """Return the description of a run; of a script the one that its dry run found. Errors are those of :func:`open_subject`."""
     if not target.is_executable:
         refuse_options(target, (target.args, "script arguments"))
-        return find_run(target, working)
-    return changeable(open_subject(target, Budget(name="any machine"), working=working), target).asked
+        return find_run(target, progress)
+    return changeable(open_subject(target, Budget(name="any machine"), progress=progress), target).asked
 
 
-def find_run(target: Target, working: Working) -> RunSpec:
+def find_run(target: Target, progress: ShowProgress) -> RunSpec:
     """The run that a target describes: a preset, a run file, or an RLlib configuration, which its own interpreter reads."""
     if target.kind != "rllib":
         return read_description(target)
     from rlmem.trace.rllib import describe_config
 
-    with working(f"reading {target.text}"):
+    with progress(f"reading {target.text}"):
         return describe_config(target)[0]
 
 
@@ -166,7 +166,9 @@ def with_findings(subject: Subject, *, breaking_only: bool = False) -> Subject:
     return replace(subject, plan=plan if leak is None else with_cause(plan, leak, target))
 
 
-def change_tried(subject: Subject, changes: Mapping[str, Any], origin: str, *, breaking_only: bool = False) -> Subject:
+def change_dry_run(
+    subject: Subject, changes: Mapping[str, Any], origin: str, *, breaking_only: bool = False
+) -> Subject:
     """Return a run that a dry run met with other values and findings.
 
     Its plan is the closed form of the changed run, moved by what the dry run saw beyond the closed form.

@@ -12,7 +12,7 @@ from pathlib import Path
 from rlmem.core.moments import Moment
 from rlmem.documents.moment import MOST_OWNERS, MemberPart, MomentDocument, judgement_part, moment_part
 from rlmem.documents.parts import part_of
-from rlmem.documents.watch import NotePart, RemarkPart, SeenPart, WatchedPart, WatchEndPart, WatchEvent
+from rlmem.documents.watch import MessagePart, NotePart, SeenPart, WatchedPart, WatchEndPart, WatchEvent
 from rlmem.errors import UsageError
 from rlmem.process.processes import by_name
 from rlmem.units import parse_duration
@@ -60,7 +60,7 @@ class WatchRequest:
 
 
 class LiveTargets:
-    """The targets of a watch for who shows one at a time and says when to look again, as a dashboard does."""
+    """The targets of a watch, sampled when a dashboard asks for it."""
 
     def __init__(self, watching: Watching, *, interval_s: float = 1.0, seconds: float | None = None) -> None:
         self._watching = watching
@@ -115,7 +115,7 @@ def watch(request: WatchRequest, tell: Tell, *, draw: Callable[[LiveTargets], bo
     watching = _open(request)
     with _exported(request, watching) as url:
         if url:
-            tell(RemarkPart(text=f"serving {url}", is_aside=True))
+            tell(MessagePart(text=f"serving {url}", is_aside=True))
         if draw is None or not draw(LiveTargets(watching, interval_s=request.interval_s, seconds=for_s)):
             try:
                 _tell_all(watching, tell, interval_s=request.interval_s, for_s=for_s, every_s=every_s)
@@ -123,7 +123,7 @@ def watch(request: WatchRequest, tell: Tell, *, draw: Callable[[LiveTargets], bo
                 if not any(target.frame for target in watching.targets):
                     raise
                 tell(
-                    RemarkPart(text="", is_aside=True)
+                    MessagePart(text="", is_aside=True)
                 )  # what follows is on a line of its own, after the terminal's ^C
         end = _end(watching)
         tell(end)
@@ -196,7 +196,7 @@ def _tell_all(watching: Watching, tell: Tell, *, interval_s: float, for_s: float
                 next_due[frame.title] = now + every_s - interval_s / 2
                 tell(moment_document(frame, datetime.now()))
         for text in watching.say():
-            tell(RemarkPart(text=text, is_aside=text.startswith("warning")))
+            tell(MessagePart(text=text, is_aside=text.startswith("warning")))
         due = max(due + interval_s, time.monotonic())
         if not watching.is_over:
             time.sleep(max(0.0, due - time.monotonic()))

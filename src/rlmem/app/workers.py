@@ -9,8 +9,8 @@ from rlmem.app.subjects import open_subject
 from rlmem.budget import make_budget
 from rlmem.cluster.nodes import NodeGroup, one_node, parse_nodes
 from rlmem.core.plan import Budget
+from rlmem.core.progress import ShowProgress
 from rlmem.core.target import Target
-from rlmem.core.working import Working
 from rlmem.documents.placement import PlacementDocument
 from rlmem.errors import AnalysisError, UsageError
 
@@ -39,12 +39,12 @@ class WorkersRequest:
     shard: str | None = None
 
 
-def find_nodes(request: NodesRequest, working: Working) -> tuple[NodeGroup, ...]:
+def find_nodes(request: NodesRequest, progress: ShowProgress) -> tuple[NodeGroup, ...]:
     """Return the groups of nodes that are meant.
 
     Args:
         request: which nodes.
-        working: says what is going on.
+        progress: shows what is being done.
 
     Raises:
         UsageError: the request contradicts itself, or names nodes that nobody knows.
@@ -59,7 +59,7 @@ def find_nodes(request: NodesRequest, working: Working) -> tuple[NodeGroup, ...]
         from rlmem.ray.connecting import connected, running
         from rlmem.ray.placement import nodes_of
 
-        with working("asking the cluster's nodes"), connected(running(request.address)) as ray:
+        with progress("asking the cluster's nodes"), connected(running(request.address)) as ray:
             return nodes_of(ray)
     return named_nodes(request.nodes, sizes) or _one_machine(request)
 
@@ -73,19 +73,19 @@ def named_nodes(nodes: str | None, sizes: tuple[str | None, ...]) -> tuple[NodeG
     return parse_nodes(nodes)
 
 
-def fit_workers(request: WorkersRequest, working: Working) -> PlacementDocument:
+def fit_workers(request: WorkersRequest, progress: ShowProgress) -> PlacementDocument:
     """Return how many of a run fit at once, where they go, and what stops one more.
 
     Args:
         request: the run, the nodes and the terms.
-        working: says what is going on.
+        progress: shows what is being done.
 
     Raises:
         UsageError: the run cannot be read, or not be divided.
         AnalysisError: a dry run stopped before anything was known.
     """
     anywhere = Budget(name="nodes")  # the nodes are the limit
-    subject = open_subject(request.target, anywhere, working=working, gpu=has_gpu(request.groups))
+    subject = open_subject(request.target, anywhere, progress=progress, gpu=has_gpu(request.groups))
     placement = place(subject, request.groups, margin=request.margin, on_ray=request.on_ray, shard=request.shard)
     return placement_document(placement)
 

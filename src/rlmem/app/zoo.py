@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from rlmem.core.target import ZOO
-from rlmem.documents.tables import ZooDocument
+from rlmem.documents.serve_tables import ZooDocument
 from rlmem.errors import UsageError
 from rlmem.runner.child import run_child
 from rlmem.sources.config import parse_yaml, read_text

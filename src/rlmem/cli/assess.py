@@ -60,9 +60,9 @@ def command(
         return _recorded(target, out, report)
     from rlmem.app.assess import assess
     from rlmem.report.assess import assessment_view
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
 
-    assessed = assess(run_target, limits.budget(), working)
+    assessed = assess(run_target, limits.budget(), spinner)
     report.write(lambda: assessed.report(["rlmem", *sys.argv[1:]]))
     out.show(assessed.document, assessment_view)
     return assessed.subject.plan.exit_code

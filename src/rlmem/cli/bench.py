@@ -117,7 +117,7 @@ def command(
     from rlmem.app.bench import BenchInterruptedError, BenchRequest, bench
     from rlmem.budget import read_size
     from rlmem.report.bench import bench_csv, bench_view
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
     from rlmem.sources.profiles import load_profiles
     from rlmem.sources.target import parse_target
     from rlmem.units import parse_count
@@ -132,7 +132,7 @@ def command(
         ram=ram,
         machine=machine,
         cap_bytes=None if cap is None else read_size(cap, "--cap"),
-        time_limit_s=timeout,
+        timeout_s=timeout,
         seed=seed,
         fresh=fresh,
         cluster=cluster,
@@ -140,7 +140,7 @@ def command(
     )
     interrupted = None
     try:
-        document = bench(request, partial(_watch, request), working=working, say=say)
+        document = bench(request, partial(_watch, request), progress=spinner, say=say)
     except BenchInterruptedError as error:
         if error.document is None:
             print("rlmem: interrupted; no profile was finished", file=sys.stderr)

@@ -50,7 +50,7 @@ def command(
       rlmem compare 5d20 c4da -o before-and-after.md
     """
     from rlmem.app.compare import CompareRequest, compare
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
     from rlmem.report.views import view_of
     from rlmem.sources.target import parse_target
 
@@ -66,5 +66,5 @@ def command(
         labels=(" ".join((left, *sets_left)), " ".join((right, *sets_right))),
         budget=limits.budget(),
     )
-    out.show(compare(request, working), view_of)
+    out.show(compare(request, spinner), view_of)
     return 0

@@ -97,7 +97,7 @@ def command(
     from rlmem.app.fit import FitRequest
     from rlmem.app.fit import fit as fit_run
     from rlmem.report.fit import fit_view
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
     request = FitRequest(
@@ -111,7 +111,7 @@ def command(
         timeout_s=timeout,
         cap=cap or None,
     )
-    document = fit_run(request, working=working, on_write=_say_written)
+    document = fit_run(request, progress=spinner, on_write=_say_written)
     if apply_ and document.applied is None and document.write.kind == "diff":
         print("rlmem: nothing was written: the run does not fit with these steps", file=sys.stderr)
     if only_diff:

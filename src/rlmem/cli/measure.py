@@ -101,7 +101,7 @@ def command(
         axes=parse_axes(varied),
         repeat=repeat,
         cap=cap,
-        time_limit_s=timeout,
+        timeout_s=timeout,
         fresh=fresh,
         cluster=cluster,
         command=("rlmem", *sys.argv[1:]),

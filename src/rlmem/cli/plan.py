@@ -101,7 +101,7 @@ def command(
     from rlmem.app.workers import named_nodes
     from rlmem.report.first_screen import first_screen
     from rlmem.report.plan import formulas_view, plan_view
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
     report.check(target)
@@ -124,7 +124,7 @@ def command(
 
         out.show(stacks_of(request), stacks_view)
         return 0
-    planned = plan_run(request, working)
+    planned = plan_run(request, spinner)
     document, code = planned.document, planned.exit_code
     if save:
         _keep(document)

@@ -34,8 +34,8 @@ def command(which: str, output: Path | None) -> int:
     """
     from rlmem.core.run_schema import RUN_JSON_SCHEMA
     from rlmem.documents.contract import schema_of
-    from rlmem.documents.kinds import kind_of
+    from rlmem.documents.kinds import document_class
 
-    schema = RUN_JSON_SCHEMA if which == "run" else schema_of(kind_of(which))
+    schema = RUN_JSON_SCHEMA if which == "run" else schema_of(document_class(which))
     emit(json.dumps(schema, indent=2, ensure_ascii=False), output)
     return 0

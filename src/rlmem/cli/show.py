@@ -34,9 +34,9 @@ def command(run_or_file: str, tables: TableFiles, out: Output) -> int:
     from rlmem.documents.contract import to_plain
     from rlmem.documents.kinds import read_document
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.sources.target import kind_of
+    from rlmem.sources.target import target_kind
 
-    if kind_of(run_or_file) == "run":
+    if target_kind(run_or_file) == "run":
         from rlmem.app.runs import stored_document
         from rlmem.runner.store import open_store
 

@@ -66,7 +66,7 @@ def command(
         if only:
             raise UsageError("--write-docs needs the whole ladder; leave --only out")
         _page(write_docs)  # now, so that it does not fail after minutes
-    request = LadderRequest(rows=tuple(wanted), python=python, cap_bytes=cap_bytes(cap), time_limit_s=timeout)
+    request = LadderRequest(rows=tuple(wanted), python=python, cap_bytes=cap_bytes(cap), timeout_s=timeout)
     with progress(request.points, "measuring the ladder") as tell:
         document = measure_ladder(request, tell)
     text = render_view(document, ladder_view, "json" if as_json else "text", None)

@@ -33,7 +33,7 @@ class WatchOutput:
         """Print a line of an event; with ``--json`` moments are the only ones on standard output."""
         from rlmem.documents.contract import to_plain
         from rlmem.documents.moment import MomentDocument
-        from rlmem.documents.watch import NotePart, RemarkPart
+        from rlmem.documents.watch import MessagePart, NotePart
         from rlmem.report.lines import text_width
         from rlmem.report.watch import plain_line
 
@@ -46,7 +46,7 @@ class WatchOutput:
             case NotePart(target=target, text=text):
                 if not self.as_json:  # JSON has them in each line
                     _print(f"{target}: {text}", usual)
-            case RemarkPart(text=text, is_aside=is_aside):
+            case MessagePart(text=text, is_aside=is_aside):
                 _print(text, sys.stderr if is_aside else usual)
             case end:
                 self._finish(end, usual)

@@ -72,13 +72,13 @@ def command(
     """
     from rlmem.app.workers import NodesRequest, WorkersRequest, find_nodes, fit_workers
     from rlmem.report.placement import placement_view
-    from rlmem.report.progress import working
+    from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
     meant = NodesRequest(
         nodes=nodes, live=live, address=address, ram=limits.ram, vram=limits.vram, machine=limits.machine
     )
-    groups = find_nodes(meant, working)
+    groups = find_nodes(meant, spinner)
     request = WorkersRequest(
         groups=groups,
         margin=read_share(margin, "--margin"),
@@ -86,6 +86,6 @@ def command(
         on_ray=live or nodes is not None,
         shard=shard,
     )
-    document = fit_workers(request, working)
+    document = fit_workers(request, spinner)
     out.show(document, placement_view)
     return 0 if document.trials else 1

@@ -30,10 +30,10 @@ from rlmem.documents.parts import (
     Size,
     Way,
     advice_part,
+    core_object_of,
     finding_part,
     gpu_share_part,
     holding_part,
-    noun_of,
     part_of,
     portion_part,
     progress_part,
@@ -108,15 +108,15 @@ class ProcessPart:
         return sum(portion.resident_bytes for portion in self.portions)
 
     def explanation(self) -> Explanation:
-        """Return the noun."""
-        return noun_of(
+        """Return the ``Explanation`` of this part."""
+        return core_object_of(
             Explanation,
             self,
             holdings=tuple(holding.holding() for holding in self.holdings),
-            portions=tuple(noun_of(Portion, portion) for portion in self.portions),
-            threads=tuple(noun_of(ThreadStack, thread) for thread in self.threads),
-            gpus=tuple(noun_of(GpuShare, share) for share in self.gpus),
-            progress=noun_of(Progress, self.progress) if self.progress else None,
+            portions=tuple(core_object_of(Portion, portion) for portion in self.portions),
+            threads=tuple(core_object_of(ThreadStack, thread) for thread in self.threads),
+            gpus=tuple(core_object_of(GpuShare, share) for share in self.gpus),
+            progress=core_object_of(Progress, self.progress) if self.progress else None,
         )
 
 

@@ -46,14 +46,14 @@ class StepPart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlonePart(StepPart):
-    """A remedy by itself on the run as it is."""
+class SingleRemedyPart(StepPart):
+    """One remedy applied to the unchanged run."""
 
     fits: Annotated[bool, Meta(description="whether it is enough")]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemedyPart(AlonePart):
+class RemedyPart(SingleRemedyPart):
     """A remedy by itself, with the peaks it leads to and the change as text."""
 
     after: Annotated[tuple[str, ...], Meta(description="each device's peak, in a sentence")]
@@ -174,7 +174,7 @@ class FitDocument(Document):
         Mapping[MachineFor, CatalogueMachinePart | None],
         Meta(description="the smallest of the catalogue that would do; null: none is large enough"),
     ]
-    alone: tuple[AlonePart, ...]
+    alone: tuple[SingleRemedyPart, ...]
     write: WritePart
     applied: Annotated[AppliedPart | None, Meta(description="with --apply")] = None
     verified: Annotated[VerifiedPart | None, Meta(description="with --verify")] = None

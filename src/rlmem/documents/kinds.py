@@ -20,7 +20,7 @@ KINDS = {
     "compare-recorded": "rlmem.documents.recorded_comparison:RecordedComparisonDocument",
     "compare-sweeps": "rlmem.documents.sweep_comparison:SweepComparisonDocument",
     "explain": "rlmem.documents.explanation:ExplanationDocument",
-    "fields": "rlmem.documents.tables:FieldsDocument",
+    "fields": "rlmem.documents.serve_tables:FieldsDocument",
     "fit": "rlmem.documents.fit:FitDocument",
     "formulas": "rlmem.documents.formulas:FormulasDocument",
     "limits": "rlmem.documents.limits:LimitsDocument",
@@ -32,7 +32,7 @@ KINDS = {
     "placement": "rlmem.documents.placement:PlacementDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
     "presets": "rlmem.documents.presets:PresetsDocument",
-    "processes": "rlmem.documents.tables:ProcessesDocument",
+    "processes": "rlmem.documents.serve_tables:ProcessesDocument",
     "recorded": "rlmem.documents.recorded:RecordedDocument",
     "report": "rlmem.documents.report:ReportDocument",
     "rules": "rlmem.documents.rules:RulesDocument",
@@ -41,11 +41,11 @@ KINDS = {
     "swarm-ladder": "rlmem.documents.ladder:LadderDocument",
     "swarm-train": "rlmem.documents.swarm:TrainDocument",
     "sweep": "rlmem.documents.sweep:SweepDocument",
-    "zoo": "rlmem.documents.tables:ZooDocument",
+    "zoo": "rlmem.documents.serve_tables:ZooDocument",
 }
 
 
-def kind_of(name: str) -> type[Document]:
+def document_class(name: str) -> type[Document]:
     """Return the class of a kind of document; ``name`` is one of ``KINDS``."""
     home, _, attribute = KINDS[name].partition(":")
     kind: type[Document] = getattr(import_module(home), attribute)
@@ -70,6 +70,6 @@ def read_document(data: Any, where: str) -> Document:
     schema = schema_name(data, where)
     name = kind_name(schema)
     if name not in KINDS:
-        readable = ", ".join(sorted(kind_of(name).SCHEMA for name in KINDS))
+        readable = ", ".join(sorted(document_class(name).SCHEMA for name in KINDS))
         raise UsageError(f"{where}: schema {schema!r} is not one this version reads; it reads {readable}")
-    return from_plain(kind_of(name), data, where)
+    return from_plain(document_class(name), data, where)

@@ -35,8 +35,8 @@ def part_of(kind: type[PartT], noun: object, **more: Any) -> PartT:
     return kind(**{name: getattr(noun, name) for name in names}, **more)
 
 
-def noun_of(kind: type[PartT], part: object, **more: Any) -> PartT:
-    """Return the noun whose fields are the part's of the same names, and ``more``."""
+def core_object_of(kind: type[PartT], part: object, **more: Any) -> PartT:
+    """Return the core object whose fields are the part's of the same names, and ``more``."""
     return part_of(kind, part, **more)
 
 
@@ -56,7 +56,7 @@ class PeakPart:
     is_peak: Annotated[bool, Meta(description="whether it is the largest phase of its device")] = True
 
     def peak(self, leak: Leak | None = None) -> Peak:
-        """Return the noun, to judge it and to say it in a sentence; ``leak`` is the one that its document tells of."""
+        """Return the ``Peak`` of this part, to judge it and to say it in a sentence; ``leak`` is the one of its document."""
         return Peak(**{item.name: getattr(self, item.name) for item in fields(self)}, leak=leak)
 
 
@@ -81,7 +81,7 @@ class GrowthPart:
     keeps_graphs: bool = False
 
     def leak(self) -> Leak:
-        """Return the noun."""
+        """Return the ``Leak`` of this part."""
         return Leak(**{item.name: getattr(self, item.name) for item in fields(self)})
 
 
@@ -187,8 +187,8 @@ class HoldingPart:
     full_growth_bytes: Annotated[int | None, Meta(description="the same in a run that fills it")] = None
 
     def holding(self) -> Holding:
-        """Return the noun."""
-        return noun_of(Holding, self)
+        """Return the ``Holding`` of this part."""
+        return core_object_of(Holding, self)
 
 
 def holding_part(holding: Holding, **more: Any) -> HoldingPart:

@@ -82,7 +82,7 @@ class EntryPart:
         return self.residency not in NOT_COUNTED
 
     def entry(self) -> Entry:
-        """Return the noun; its amount is a number with a range, without the arithmetic behind it."""
+        """Return the ``Entry`` of this part; its amount is a number with a range, without the arithmetic behind it."""
         return Entry(
             component=self.component,
             device=self.device,
@@ -155,7 +155,7 @@ class PlanDocument(Document):
         return tuple(dict.fromkeys(peak.device for peak in self.peaks))
 
     def ledger(self) -> Ledger:
-        """Return the noun; its amounts are numbers with a range, without the arithmetic behind them."""
+        """Return the ``Ledger`` of this document; its amounts are numbers with a range, without the arithmetic behind them."""
         return Ledger(tuple(entry.entry() for entry in self.entries))
 
     def held(self, device: Device, phase: Phase) -> tuple[EntryPart, ...]:

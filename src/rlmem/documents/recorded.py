@@ -125,7 +125,9 @@ class PeakMomentPart:
     at_s: float = 0.0
     phase: str = ""
     step: int | None = None
-    seen: Annotated[bool, Meta(description="false: between two samples; taken from the kernel's high-water mark")] = True
+    seen: Annotated[bool, Meta(description="false: between two samples; taken from the kernel's high-water mark")] = (
+        True
+    )
     members: Annotated[
         tuple[MemberPart, ...],
         Meta(description="processes at the largest look, largest first; PSS and USS as last read"),

@@ -18,8 +18,8 @@ class NotePart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RemarkPart:
-    """The end of a target; or aside from what is seen: a warning, where metrics are served, the line that Ctrl-C ends."""
+class MessagePart:
+    """A line for the user: the end of a target, a warning, where metrics are served. ``is_aside``: for standard error."""
 
     text: str
     is_aside: bool = False
@@ -44,7 +44,7 @@ class WatchEndPart:
     failure: str = ""
 
 
-WatchEvent: TypeAlias = MomentDocument | NotePart | RemarkPart | WatchEndPart
+WatchEvent: TypeAlias = MomentDocument | NotePart | MessagePart | WatchEndPart
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlmem.documents.fit import AlonePart, CatalogueMachinePart, FitDocument, StepPart, VerifiedPart, WritePart
+from rlmem.documents.fit import CatalogueMachinePart, FitDocument, SingleRemedyPart, StepPart, VerifiedPart, WritePart
 from rlmem.report.text import UNKNOWN
 from rlmem.report.view import Appendix, Column, Item, Section, Table, View
 from rlmem.units import format_count, format_size
@@ -96,7 +96,7 @@ def _steps_table(steps: Sequence[StepPart]) -> Table:
     return Table(title="", columns=columns, rows=rows)
 
 
-def _alone_table(items: Sequence[AlonePart]) -> Table:
+def _alone_table(items: Sequence[SingleRemedyPart]) -> Table:
     rows = tuple(
         (item.kind, item.title, _changed(item), _saved(item.saves_bytes), _slower(item), "fits" if item.fits else "")
         for item in items

@@ -67,7 +67,7 @@ def _bar(total: int, what: str, stream: TextIO) -> Iterator[Tell]:
         yield tell
 
 
-class Working(Protocol):
+class StepReporter(Protocol):
     """Is called while the work goes on; ``phase`` says what it is at."""
 
     def __call__(self, sample: object, /) -> None:
@@ -77,7 +77,7 @@ class Working(Protocol):
         """What is going on now."""
 
 
-class _Working:
+class _Spinner:
     def __init__(self, show: Callable[[str], None] = lambda text: None) -> None:
         self.phase = show
 
@@ -86,12 +86,12 @@ class _Working:
 
 
 @contextmanager
-def working(what: str, stream: TextIO | None = None) -> Iterator[Working]:
+def spinner(what: str, stream: TextIO | None = None) -> Iterator[StepReporter]:
     """A line that says what is going on and for how long, in a terminal, and is gone at the end; a plain one elsewhere."""
     stream = stream or sys.stderr
     if not stream.isatty():
         print(f"{what} …", file=stream, flush=True)
-        yield _Working()
+        yield _Spinner()
         return
     from rich.console import Console
     from rich.markup import escape
@@ -100,7 +100,7 @@ def working(what: str, stream: TextIO | None = None) -> Iterator[Working]:
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     with Progress(*columns, console=Console(file=stream), transient=True) as bar:
         task = bar.add_task(escape(what), total=None)
-        yield _Working(lambda text: bar.update(task, description=escape(f"{what}: {text}")))
+        yield _Spinner(lambda text: bar.update(task, description=escape(f"{what}: {text}")))
 
 
 class Iterations(Protocol):

@@ -20,7 +20,7 @@ VIEWS = {
     "compare-recorded": "rlmem.report.compare_recorded:compare_recorded_view",
     "compare-sweeps": "rlmem.report.compare_sweeps:compare_sweeps_view",
     "explain": "rlmem.report.explain:explain_view",
-    "fields": "rlmem.report.tables:fields_view",
+    "fields": "rlmem.report.serve_tables:fields_view",
     "fit": "rlmem.report.fit:fit_view",
     "formulas": "rlmem.report.plan:formulas_view",
     "limits": "rlmem.report.machines:limits_view",
@@ -32,7 +32,7 @@ VIEWS = {
     "placement": "rlmem.report.placement:placement_view",
     "plan": "rlmem.report.plan:plan_view",
     "presets": "rlmem.report.presets:presets_view",
-    "processes": "rlmem.report.tables:processes_view",
+    "processes": "rlmem.report.serve_tables:processes_view",
     "recorded": "rlmem.report.recorded:recorded_view",
     "report": "rlmem.report.plan:report_view",
     "rules": "rlmem.report.rules:rules_view",
@@ -41,7 +41,7 @@ VIEWS = {
     "swarm-ladder": "rlmem.report.ladder:ladder_view",
     "swarm-train": "rlmem.report.swarm:train_view",
     "sweep": "rlmem.report.sweep_view:sweep_view",
-    "zoo": "rlmem.report.tables:zoo_view",
+    "zoo": "rlmem.report.serve_tables:zoo_view",
 }
 
 

@@ -18,7 +18,7 @@ from rlmem.app.report import report_document
 from rlmem.core.fields import FIELDS
 from rlmem.documents.contract import to_plain
 from rlmem.documents.parts import part_of
-from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow
+from rlmem.documents.serve_tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow
 from rlmem.errors import UsageError
 from rlmem.serve import runs
 from rlmem.serve.desk import Desk

@@ -12,7 +12,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
 from fastapi_offline import FastAPIOffline
 
-from rlmem.app.session import NotTriedError
+from rlmem.app.session import DryRunMissingError
 from rlmem.errors import RlmemError, UsageError
 from rlmem.report.html.markup import clean, element
 from rlmem.serve import api, pages
@@ -58,7 +58,7 @@ def make_app(settings: Settings) -> FastAPI:
     app.add_middleware(Guard, settings=settings)
     app.include_router(api.router(desk))
     app.include_router(pages.router(desk), include_in_schema=False)
-    for kind, status in ((NotTriedError, 409), (UsageError, 400), (RlmemError, 422), (Exception, 500)):
+    for kind, status in ((DryRunMissingError, 409), (UsageError, 400), (RlmemError, 422), (Exception, 500)):
         app.add_exception_handler(kind, _answer(status))
     app.add_exception_handler(NoTokenError, _no_token(settings))
     app.add_exception_handler(GoneError, lambda *_: Response(status_code=204))

@@ -11,7 +11,7 @@ from fastapi import Request
 from fastapi.concurrency import run_in_threadpool
 
 from rlmem.app.zoo import list_zoo
-from rlmem.documents.tables import ZooDocument
+from rlmem.documents.serve_tables import ZooDocument
 from rlmem.errors import RlmemError
 from rlmem.serve.cache import Cache
 from rlmem.serve.guarding import has_token

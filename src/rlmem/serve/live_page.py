@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from rlmem.core.moments import Forecast
 from rlmem.documents.explanation import ExplanationDocument
 from rlmem.documents.moment import MomentDocument
-from rlmem.documents.parts import noun_of
+from rlmem.documents.parts import core_object_of
 from rlmem.report.explain import explain_view
 from rlmem.report.html import parts
 from rlmem.report.html.markup import Child, element
@@ -219,7 +219,7 @@ def _forecast(document: MomentDocument) -> str:
         )
         return f"out of memory in {format_duration(forecast.oom_in_s)}{between}"
     if forecast.final_bytes is not None:
-        return words.fills(noun_of(Forecast, forecast), document.moment.limit_bytes)
+        return words.fills(core_object_of(Forecast, forecast), document.moment.limit_bytes)
     return "nothing grows" if document.judgement.state == "normal" else ""
 
 

@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse, JSONResponse, Response
 from rlmem.app.explain import ExplainRequest
 from rlmem.app.explain import explain as explain_process
 from rlmem.app.report import report_document
-from rlmem.app.session import NotTriedError
+from rlmem.app.session import DryRunMissingError
 from rlmem.errors import RlmemError, UsageError
 from rlmem.process.processes import living
 from rlmem.report.html.render import render_html
@@ -46,7 +46,7 @@ def _planner(made: APIRouter, desk: Desk) -> None:
         state = state_of(request)
         try:
             planned = desk.planning.plan(state)
-        except NotTriedError:
+        except DryRunMissingError:
             return page(
                 state.target, "/", planner_page.untried(state, desk.zoo.entries, desk.trying.jobs.get(state.target))
             )

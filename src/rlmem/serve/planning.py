@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from rlmem.app.fit import FitAnswer, fit_planned
 from rlmem.app.session import PlanSession
-from rlmem.app.subjects import change_tried, with_defaults, with_findings
+from rlmem.app.subjects import change_dry_run, with_defaults, with_findings
 from rlmem.budget import make_budget
 from rlmem.core.plan import Budget
 from rlmem.core.spec import RunSpec
@@ -18,7 +18,7 @@ from rlmem.errors import AnalysisError, UsageError
 from rlmem.serve.cache import Cache
 from rlmem.serve.knobs import Knob, knobs, shown
 from rlmem.serve.state import LINK, State, changed, value_text
-from rlmem.serve.turns import PatientSource, Turns
+from rlmem.serve.turns import Turns, YieldingSource
 from rlmem.sources.config import parse_run
 from rlmem.sources.preset import PRESETS, read_preset
 
@@ -93,19 +93,19 @@ class Planning:
         """The page of an RL Zoo entry, which shows all findings of the run as its dry run met it."""
         subject = self.cache.get(
             f"tried {state.target} {budget}",
-            lambda: with_findings(self._patient(self.session.open_tried(state.target, budget))),
+            lambda: with_findings(self._patient(self.session.open_dry_run(state.target, budget))),
         )
         own = subject.spec
         state = canonical(state, subject.asked, own)
         if state.sets and not subject.is_changeable:
             raise AnalysisError(f"{state.target} can only be planned as it is: its loop is its own")
         if state.sets:
-            subject = change_tried(subject, changed(state.sets), LINK, breaking_only=breaking_only)
+            subject = change_dry_run(subject, changed(state.sets), LINK, breaking_only=breaking_only)
         return PlannerPage(state=state, own=own, subject=subject, document=plan_document(subject.plan))
 
     def _patient(self, subject: Subject) -> Subject:
         """The same run, whose further plans give way to pictures."""
-        return replace(subject, source=PatientSource(subject.source, self.turns))
+        return replace(subject, source=YieldingSource(subject.source, self.turns))
 
 
 def read_source(state: State) -> RunSpec:

@@ -43,8 +43,8 @@ class Turns:
 
 
 @dataclass(frozen=True, slots=True)
-class PatientSource:
-    """Plans that give way, one by one: a remedy takes dozens of them."""
+class YieldingSource:
+    """Makes plans, and before each waits while a page is being drawn: a remedy takes dozens of them."""
 
     source: PlanSource
     turns: Turns

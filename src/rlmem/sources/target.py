@@ -21,10 +21,10 @@ def parse_target(
         sets: ``--set`` items.
         python: the interpreter that was named for it.
     """
-    return Target(kind=kind_of(text), text=text, args=args, sets=sets, python=python)
+    return Target(kind=target_kind(text), text=text, args=args, sets=sets, python=python)
 
 
-def kind_of(text: str) -> Kind:
+def target_kind(text: str) -> Kind:
     """Return the kind of the target that a text names.
 
     A prefix or a suffix decides first, then the names of presets, then whether there is such a file. What is left and looks

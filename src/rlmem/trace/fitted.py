@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlmem.core.plan import Budget
-from rlmem.core.working import Working, silently
+from rlmem.core.progress import ShowProgress, show_nothing
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import Fit
 from rlmem.remedies.program import Written
@@ -32,11 +32,11 @@ class Job:
     device: str | None = None
     cap_bytes: int | None = None
     time_s: float | None = None
-    working: Working = silently
+    progress: ShowProgress = show_nothing
 
     def run(self, target: RunnableTarget, what: str, changes: Mapping[str, Any] | None = None) -> DryRun:
         """One dry run, with further changes of its model."""
-        with self.working(what) as tick:
+        with self.progress(what) as tick:
             return dry_run(
                 target,
                 changes={**self.changes, **(changes or {})},

@@ -51,7 +51,7 @@ def plan_dry_run(run: DryRun, budget: Budget, form: ClosedForm | None = None) ->
         UsageError: the target refused its arguments.
         AnalysisError: the run stopped before anything was known.
     """
-    source = TriedSource(run, form or ClosedForm())
+    source = DryRunSource(run, form or ClosedForm())
     plan = source.judge(source.asked, budget)
     versions = run.facts.get("versions") or {}
     return Subject(
@@ -64,8 +64,8 @@ def plan_dry_run(run: DryRun, budget: Budget, form: ClosedForm | None = None) ->
     )
 
 
-class TriedSource:
-    """Plans of a run as a dry run met it; changed, they are closed forms moved by what the dry run saw beyond its own."""
+class DryRunSource:
+    """Makes plans from a dry run. A changed run is its closed form plus what the dry run saw beyond its own closed form."""
 
     def __init__(self, run: DryRun, form: ClosedForm) -> None:
         self.run, self.form = run, form

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rlmem.core.points import Point, PointLimits
+from rlmem.core.progress import ShowProgress
 from rlmem.core.target import Target
-from rlmem.core.working import Working
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.programs.points import REFUSED
 from rlmem.programs.points import measure_point as measure_described
@@ -45,12 +45,12 @@ class Verified:
         return self.after is not None and self.after.is_ok
 
 
-def verify_described(target: Target, fitted: Fitted, limits: PointLimits, working: Working) -> Verified:
+def verify_described(target: Target, fitted: Fitted, limits: PointLimits, progress: ShowProgress) -> Verified:
     """A preset or a run file, by the programs that run described runs."""
     sets = tuple(f"{path}={_text(value)}" for path, value in changes_of(fitted.fit.steps).items())
-    before, first = _measured(lambda: measure_described(target, {}, limits), "before", working)
+    before, first = _measured(lambda: measure_described(target, {}, limits), "before", progress)
     changed = replace(target, sets=(*target.sets, *sets))
-    after, second = _measured(lambda: measure_described(changed, {}, limits), "after", working)
+    after, second = _measured(lambda: measure_described(changed, {}, limits), "after", progress)
     return Verified(before=before, after=after, cap_bytes=limits.cap_bytes, notes=(*first, *second))
 
 
@@ -61,7 +61,7 @@ def _text(value: object) -> str:
 
 
 def verify_run(
-    target: Target, runnable: RunnableTarget, fitted: Fitted, limits: PointLimits, working: Working
+    target: Target, runnable: RunnableTarget, fitted: Fitted, limits: PointLimits, progress: ShowProgress
 ) -> Verified:
     """A script with its edits in a copy, an RL Zoo entry with its hyperparameters.
 
@@ -70,24 +70,24 @@ def verify_run(
         runnable: the same with its interpreter, which the edits are made for.
         fitted: the steps.
         limits: how far a measurement may go.
-        working: says what is going on.
+        progress: shows what is being done.
     """
-    before, first = _measured(lambda: measure_alone(target, limits), "before", working)
+    before, first = _measured(lambda: measure_alone(target, limits), "before", progress)
     changed = target if fitted.args is None else replace(target, args=fitted.args)
     if fitted.draft is not None and fitted.draft.edits:
         with tried(fitted.draft, runnable) as copy:
             edited = replace(changed, text=copy.text)
-            after, second = _measured(lambda: measure_alone(edited, limits, copy.folder), "after", working)
+            after, second = _measured(lambda: measure_alone(edited, limits, copy.folder), "after", progress)
     elif fitted.args is not None:
-        after, second = _measured(lambda: measure_alone(changed, limits), "after", working)
+        after, second = _measured(lambda: measure_alone(changed, limits), "after", progress)
     else:
         after, second = None, (f"after: {Path(target.text).name} cannot be edited, so that only 'before' was measured",)
     return Verified(before=before, after=after, cap_bytes=limits.cap_bytes, notes=(*first, *second))
 
 
-def _measured(measure: Callable[[], Point], what: str, working: Working) -> tuple[Point | None, tuple[str, ...]]:
+def _measured(measure: Callable[[], Point], what: str, progress: ShowProgress) -> tuple[Point | None, tuple[str, ...]]:
     try:
-        with working(f"measuring {what}"):
+        with progress(f"measuring {what}"):
             point = measure()
         refused = point.status == "failed" and any(word in point.note for word in REFUSED)
         return (replace(point, status="oom") if refused else point), ()

@@ -61,7 +61,7 @@ def test_a_description_is_measured_with_its_steps_where_that_is_asked_for(monkey
     told: list[str] = []
 
     @contextmanager
-    def working(what: str) -> Iterator[None]:
+    def progress(what: str) -> Iterator[None]:
         told.append(what)
         yield
 
@@ -69,7 +69,7 @@ def test_a_description_is_measured_with_its_steps_where_that_is_asked_for(monkey
         raise UsageError("this interpreter has no torch")
 
     monkeypatch.setattr("rlmem.trace.verifying.measure_described", measure)
-    verified = fit(request(verify=True), working=working).verified
+    verified = fit(request(verify=True), progress=progress).verified
     assert verified is not None
     assert told == ["measuring before", "measuring after"]
     assert verified.notes == ("before: this interpreter has no torch", "after: this interpreter has no torch")

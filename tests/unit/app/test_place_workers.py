@@ -52,7 +52,7 @@ def test_requests_that_contradict_themselves_are_refused(request_: NodesRequest,
 
 def test_other_stacks_hold_whole_rollouts_and_a_stream_holds_less() -> None:
     target = parse_target("drone-swarm", sets=("agents=1000",))
-    document = compare_stacks(open_subject(target, Budget(name="here", ram_bytes=16 * GIB), working=quietly))
+    document = compare_stacks(open_subject(target, Budget(name="here", ram_bytes=16 * GIB), progress=quietly))
     assert {stack.nbytes for stack in document.stacks if stack.factor == 2} == {2 * document.observations_bytes}
     described, stream = document.runs
     assert (described.name, stream.name) == ("as described", "storage=stream")

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from rlmem.app.fit import FitRequest, fit, fit_planned
-from rlmem.app.session import NotTriedError, PlanSession, check_runnable
+from rlmem.app.session import DryRunMissingError, PlanSession, check_runnable
 from rlmem.budget import make_budget
+from rlmem.core.progress import show_nothing
 from rlmem.core.subject import Subject
-from rlmem.core.working import silently
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
@@ -38,12 +38,12 @@ def test_a_calibration_is_taken_up(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_run_has_to_be_tried_before_it_is_planned() -> None:
-    with pytest.raises(NotTriedError, match="zoo:ppo/CartPole-v1 has to be tried"):
-        PlanSession().open_tried("zoo:ppo/CartPole-v1", BUDGET)
+    with pytest.raises(DryRunMissingError, match="zoo:ppo/CartPole-v1 has to be tried"):
+        PlanSession().open_dry_run("zoo:ppo/CartPole-v1", BUDGET)
 
 
 def test_what_cannot_be_run_is_refused_before_it_is_tried() -> None:
-    for attempt in (check_runnable, lambda target: PlanSession().try_run(target, silently)):
+    for attempt in (check_runnable, lambda target: PlanSession().try_run(target, show_nothing)):
         with pytest.raises(UsageError, match="zoo:ALGO/ENV"):
             attempt(parse_target("zoo:ppo"))
 

@@ -11,7 +11,7 @@ import pytest
 
 from rlmem.app.watch import LiveTargets, WatchRequest, watch
 from rlmem.documents.moment import MomentDocument
-from rlmem.documents.watch import RemarkPart, WatchEndPart, WatchEvent
+from rlmem.documents.watch import MessagePart, WatchEndPart, WatchEvent
 from rlmem.errors import UsageError
 from rlmem.watch.watching import Watching
 
@@ -37,7 +37,7 @@ def test_moments_are_told_and_then_the_end(pid: str) -> None:
     moments = [event for event in before if isinstance(event, MomentDocument)]
     assert len(moments) > 2
     assert seen.peak_bytes == max(moment.moment.tree_bytes for moment in moments)
-    warnings = [event for event in before if isinstance(event, RemarkPart)]
+    warnings = [event for event in before if isinstance(event, MessagePart)]
     assert [warning.is_aside for warning in warnings] == [True]
     assert not end.failure
 
@@ -56,7 +56,7 @@ def test_ctrl_c_ends_the_watch_once_something_was_seen(pid: str) -> None:
             raise KeyboardInterrupt
 
     watch(WatchRequest(pids=(pid,), interval_s=QUICK), tell)
-    assert [type(event) for event in events] == [MomentDocument, RemarkPart, WatchEndPart]
+    assert [type(event) for event in events] == [MomentDocument, MessagePart, WatchEndPart]
 
 
 def test_ctrl_c_before_anything_was_seen_goes_through(pid: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,13 +6,13 @@ import threading
 
 from rlmem.core.plan import Budget
 from rlmem.planner import ClosedForm
-from rlmem.serve.turns import PatientSource, Turns
+from rlmem.serve.turns import Turns, YieldingSource
 from rlmem.sources import load
 
 
 def test_other_plans_wait_for_a_picture_and_the_picture_for_nobody() -> None:
     turns, order = Turns(), []
-    source, budget = PatientSource(ClosedForm(), turns), Budget(name="none")
+    source, budget = YieldingSource(ClosedForm(), turns), Budget(name="none")
     begun = threading.Event()
 
     def other() -> None:

@@ -11,7 +11,7 @@ from rlmem.core.target import Target, executable_kind
 from rlmem.errors import UsageError
 from rlmem.sources import load, read_description
 from rlmem.sources.preset import PRESETS
-from rlmem.sources.target import kind_of, parse_target
+from rlmem.sources.target import parse_target, target_kind
 
 
 @pytest.fixture(autouse=True)
@@ -41,7 +41,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_every_kind_is_told_by_its_name(text: str, kind: str) -> None:
-    assert kind_of(text) == kind
+    assert target_kind(text) == kind
     target = parse_target(text, ("--seed", "1"), sets=("n_envs=2",), python="python3")
     assert target == Target(kind=target.kind, text=text, args=("--seed", "1"), sets=("n_envs=2",), python="python3")
     assert target.kind == kind
@@ -85,7 +85,12 @@ def test_what_is_no_description_is_an_unknown_preset_to_commands_that_read_one(t
 
 
 def test_a_malformed_prefix_still_tells_the_kind() -> None:
-    assert [kind_of(text) for text in ("zoo:", "rllib:", "rllib:x", "rllib:x.py")] == ["zoo", "rllib", "rllib", "rllib"]
+    assert [target_kind(text) for text in ("zoo:", "rllib:", "rllib:x", "rllib:x.py")] == [
+        "zoo",
+        "rllib",
+        "rllib",
+        "rllib",
+    ]
 
 
 def test_a_script_is_refused_where_a_description_is_read() -> None:
@@ -96,9 +101,9 @@ def test_a_script_is_refused_where_a_description_is_read() -> None:
 def test_a_file_comes_before_a_run_of_that_name_and_a_preset_before_a_file(tmp_path: Path) -> None:
     for name in ("3f9a", "description", "pidog-sac"):
         (tmp_path / name).write_text("extends: pidog-sac")
-    assert [kind_of(name) for name in ("3f9a", "description", "pidog-sac")] == ["file", "file", "preset"]
+    assert [target_kind(name) for name in ("3f9a", "description", "pidog-sac")] == ["file", "file", "preset"]
     assert load("3f9a").values == load("pidog-sac").values
-    assert kind_of(str(tmp_path)) == "file"
+    assert target_kind(str(tmp_path)) == "file"
 
 
 def test_the_short_name_of_a_script_is_that_of_its_file() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rlmem.report.progress import working
+from rlmem.report.progress import spinner
 from rlmem.sources.target import parse_target
 from rlmem.trace.dryrun import dry_run
 from rlmem.trace.target import find_runnable
@@ -36,7 +36,7 @@ def test_a_terminal_is_told_the_phase_and_left_as_it_was(monkeypatch: pytest.Mon
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
     stream = Terminal()
-    with working("dry run of train.py", stream) as tick:
+    with spinner("dry run of train.py", stream) as tick:
         tick.phase("stepping (3 of 64)")
         tick(None)
     shown = stream.getvalue()
@@ -49,7 +49,7 @@ def test_a_terminal_is_told_the_phase_and_left_as_it_was(monkeypatch: pytest.Mon
 def test_an_interrupt_leaves_nothing_either(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with pytest.raises(KeyboardInterrupt), working("dry run of train.py", stream) as tick:
+    with pytest.raises(KeyboardInterrupt), spinner("dry run of train.py", stream) as tick:
         tick.phase("importing")
         raise KeyboardInterrupt
     assert "\x1b[2K" in stream.getvalue()[stream.getvalue().rindex("importing") :]
@@ -59,14 +59,14 @@ def test_no_color_takes_the_colours_away(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("NO_COLOR", "1")
     stream = Terminal()
-    with working("dry run of train.py", stream) as tick:
+    with spinner("dry run of train.py", stream) as tick:
         tick.phase("importing")
     assert "\x1b[3" not in stream.getvalue()
 
 
 def test_a_pipe_gets_one_line() -> None:
     stream = io.StringIO()
-    with working("dry run of train.py", stream) as tick:
+    with spinner("dry run of train.py", stream) as tick:
         tick.phase("importing")
         tick(None)
     assert stream.getvalue() == "dry run of train.py …\n"

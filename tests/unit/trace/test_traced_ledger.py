@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rlmem.app.subjects import change_tried, with_findings
+from rlmem.app.subjects import change_dry_run, with_findings
 from rlmem.budget import make_budget
 from rlmem.core.quantity import Quantity
 from rlmem.errors import AnalysisError
@@ -312,12 +312,12 @@ def test_another_limit_predicts_nothing_again_and_gives_the_same_plan() -> None:
 
 def test_a_run_that_was_tried_is_changed_with_findings_and_says_how() -> None:
     subject = plan_dry_run(run_of(sac()), make_budget(ram="1GB"))
-    changed = change_tried(subject, {"buffer_size": 100_000_000}, "the link")
+    changed = change_dry_run(subject, {"buffer_size": 100_000_000}, "the link")
     assert changed.plan.peaks == subject.changed({"buffer_size": 100_000_000}).peaks
     assert changed.plan.notes[0].startswith("changed after its dry run")
     assert changed.asked.origin("buffer_size") == "the link"
     assert changed.plan.findings
-    at_once = change_tried(subject, {"buffer_size": 100_000_000}, "the link", breaking_only=True)
+    at_once = change_dry_run(subject, {"buffer_size": 100_000_000}, "the link", breaking_only=True)
     assert {finding.code for finding in at_once.plan.findings} <= set(BREAKING)
     assert at_once.plan.peaks == changed.plan.peaks
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlmem.documents.tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow, ZooDocument
+from rlmem.documents.serve_tables import FieldPart, FieldsDocument, ProcessesDocument, ProcessRow, ZooDocument
 from rlmem.report.table import Cell, make_table
 from rlmem.report.view import Column, Section, Table, View
 from rlmem.units import format_size
