@@ -46,8 +46,8 @@ def advise_on(process: Explanation, facts: DescribedFacts, budget: Budget) -> tu
     """Return what the rules say of a model that its process has described."""
     if not facts.get("model"):
         return ()
-    spec = from_facts(facts["model"]["algorithm"], facts)
     try:
+        spec = from_facts(facts["model"]["algorithm"], facts)
         subject = ClosedForm().subject(spec, budget)
         findings = find(subject)
     except RlmemError:

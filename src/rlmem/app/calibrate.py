@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date
 
 from rlmem.documents.calibration import CalibrationDocument, ConstantPart
-from rlmem.errors import AnalysisError, UsageError
+from rlmem.errors import AnalysisError
 from rlmem.model.constants import Constants
 from rlmem.process.calibration import cache_file, write_calibration
 from rlmem.process.calibration import calibrate as measure
-from rlmem.process.interpreters import check_python
+from rlmem.process.interpreters import named_python
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,10 +74,4 @@ def forget_calibration(python: str | None = None) -> str:
 
 
 def _interpreter(python: str | None) -> str:
-    if python is None:
-        return sys.executable
-    path = shutil.which(python)
-    if path is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    check_python(path)
-    return path
+    return sys.executable if python is None else named_python(python)

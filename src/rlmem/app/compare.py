@@ -124,7 +124,8 @@ def _lives(pid: int) -> bool:
 
 def _is_stored(name: str) -> bool:
     try:
-        _stored(name)
+        with open_store() as store:
+            store.find(name)
     except RlmemError:
         return False
     return True

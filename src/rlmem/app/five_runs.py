@@ -72,7 +72,7 @@ def activations_per_sample(spec: RunSpec) -> int:
     return 4 * (floats - shared)
 
 
-def allocation_only(spec: RunSpec, plan: Plan) -> int:
+def allocation_only(plan: Plan) -> int:
     """What a benchmark sees that allocates the environment and the observations and never runs an update."""
     return held(plan, "workers.env-state", "collect") + held(plan, "rollout.observations", "collect")
 
@@ -147,7 +147,7 @@ def _swarm(runs: Runs) -> ReferenceRun:
         Claim(what="agents in 16 GB", said="10,000 to 20,000", ours=f"{most:,}", why="the peak is in the update"),
         Claim(what="one million agents", said="760 GB", ours=_gb(million, 0), why="as the algorithm stands"),
     ]
-    slope_only = allocation_only(plan.spec, plan) / count
+    slope_only = allocation_only(plan) / count
     table = []
     for agents, printed in ALLOCATION_TABLE:
         ours = ALLOCATION_FIXED_MIB + agents * slope_only / MIB

@@ -14,6 +14,7 @@ from typing import Any
 from rlmem import agent
 from rlmem.agent.describe import space
 from rlmem.agent.environment import read, spaces_of
+from rlmem.agent.protocol import SpacesAnswer
 from rlmem.budget import make_budget
 from rlmem.capacity import largest
 from rlmem.core.plan import Plan
@@ -161,7 +162,7 @@ def algorithm_name(algo: Any) -> str:
     return found
 
 
-def describe(found: Mapping[str, Any], algorithm: str, values: Mapping[str, Any]) -> RunSpec:
+def describe(found: SpacesAnswer, algorithm: str, values: Mapping[str, Any]) -> RunSpec:
     """The run: an environment's spaces, an algorithm of SB3, and what else was asked for."""
     base = {"framework.name": "sb3", "algorithm": algorithm}
     spaces = {"observation": found["observation"], "action": found["action"]}
@@ -203,13 +204,13 @@ def largest_buffer(spec: RunSpec, ram: str | None, *, margin: float = MARGIN, py
     )
 
 
-def read_environment(name: str, python: str) -> dict[str, Any]:
-    """The spaces of an environment, asked of another interpreter; a dictionary as :func:`describe` takes it."""
+def read_environment(name: str, python: str) -> SpacesAnswer:
+    """Return the spaces of an environment, asked of another interpreter."""
     program = Path(agent.__file__).parent / "environment.py"
     outcome = run_child([python, str(program), name], env=dict(os.environ), time_limit_s=TIME_S)
     lines = outcome.stdout.strip().splitlines()
     try:
-        found: dict[str, Any] = json.loads(lines[-1]) if lines else {}
+        found: SpacesAnswer = json.loads(lines[-1]) if lines else {}
     except ValueError:
         found = {}
     if "problem" in found:

@@ -20,7 +20,7 @@ from rlmem.documents.plan import PlanDocument, plan_document
 from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.report import EnvironmentPart, ReportDocument
 from rlmem.documents.sweep import SweepDocument
-from rlmem.errors import AnalysisError, RlmemError
+from rlmem.errors import RlmemError
 from rlmem.planner import ClosedForm
 from rlmem.remedies.base import SingleStep
 from rlmem.remedies.search import Search
@@ -64,12 +64,12 @@ def recorded_report(document: RecordedDocument) -> RecordedDocument:
 
 
 def newest_measurement(target: str) -> SweepDocument | None:
-    """The last sweep of ``rlmem measure`` over a target; None when there is none, or no store that can be read."""
+    """The last sweep of ``rlmem measure`` over a target; None when there is none, or none that can be read."""
     try:
         with open_store() as store:
             run = next((run for run in store.runs(kind="measure") if run.target == target), None)
             return stored_sweep(store, run) if run else None
-    except AnalysisError:
+    except RlmemError:
         return None
 
 

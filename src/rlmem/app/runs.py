@@ -92,7 +92,7 @@ def run_row(store: Store, run: Run) -> RunRow:
 def _recorded_peak(run: Run) -> int | None:
     """The peak of a run of ``rlmem run`` that has ended, or the RAM that a plan expects."""
     if run.kind == "plan":
-        tops = [peak for peak in run.document.get("peaks", ()) if peak["is_peak"] and peak["device"] == "ram"]
+        tops = [peak for peak in run.document.get("peaks", ()) if peak.get("is_peak", True) and peak["device"] == "ram"]
         return tops[0]["expected_bytes"] if tops else None
     ended = run.document.get("ended") if run.kind == "run" else None
     return ended["peak"]["nbytes"] or None if ended else None

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 # What runs a target is imported where something is run: a description is planned in half the time without it.
-import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ from rlmem.frameworks import resolve
 from rlmem.model.constants import Constants
 from rlmem.planner import ClosedForm
 from rlmem.process.calibration import read_calibration
-from rlmem.process.interpreters import check_python
+from rlmem.process.interpreters import named_python
 from rlmem.sources import read_description
 
 if TYPE_CHECKING:
@@ -120,13 +119,7 @@ def changeable(subject: Subject, target: Target) -> Subject:
 
 def constants_for(python: str | None) -> Constants:
     """The constants of an environment: its own interpreter's if named, else the one rlmem runs in."""
-    if python is None:
-        return read_calibration()
-    found = shutil.which(python)
-    if found is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    check_python(found)
-    return read_calibration(found)
+    return read_calibration() if python is None else read_calibration(named_python(python))
 
 
 def with_defaults(asked: RunSpec) -> RunSpec:

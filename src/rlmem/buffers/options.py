@@ -17,7 +17,6 @@ from rlmem.errors import UsageError, did_you_mean
 from rlmem.units import parse_size
 
 CODECS = ("none", "auto", "lz4", "zstd", "huffman")
-LOSSY = ("float16", "uint8")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

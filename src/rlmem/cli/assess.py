@@ -59,19 +59,17 @@ def command(
             raise UsageError(f"{target} is a stored run: limits, --set and arguments cannot change what was recorded")
         return _recorded(target, out, report)
     from rlmem.app.assess import assess
-    from rlmem.report.assess import assessment_view
     from rlmem.report.progress import spinner
 
     assessed = assess(run_target, limits.budget(), spinner)
     report.write(lambda: assessed.report(["rlmem", *sys.argv[1:]]))
-    out.show(assessed.document, assessment_view)
+    out.show(assessed.document)
     return assessed.subject.plan.exit_code
 
 
 def _recorded(name: str, out: Output, report: HtmlFile) -> int:
     from rlmem.app.recorded import stored_recording
     from rlmem.app.report import recorded_report
-    from rlmem.report.recorded import recorded_view
     from rlmem.runner.store import open_store
 
     with open_store() as store:
@@ -80,6 +78,6 @@ def _recorded(name: str, out: Output, report: HtmlFile) -> int:
             raise UsageError(f"run {run.id} is of kind {run.kind}: 'rlmem show {run.id}' shows it")
         document = stored_recording(store, run)
     report.write(lambda: recorded_report(document))
-    out.show(document, recorded_view)
+    out.show(document)
     well = document.status in {"ok", "interrupted", "running"} and document.judgement.state != "leaking"
     return 0 if well else 1

@@ -32,7 +32,6 @@ def command(python: str | None, extra: tuple[str, ...], forget: bool, out: Outpu
       rlmem calibrate --forget
     """
     from rlmem.app.calibrate import CalibrateRequest, calibrate, forget_calibration
-    from rlmem.report.calibration import calibration_view
 
     if forget:
         out.write(f"{forget_calibration(python)}: shipped constants are used from now on")
@@ -46,5 +45,5 @@ def command(python: str | None, extra: tuple[str, ...], forget: bool, out: Outpu
     document = calibrate(CalibrateRequest(python=python, packages=extra), say=say)
     if progress:
         print("\r\033[K", end="", file=sys.stderr)
-    out.show(document, calibration_view)
+    out.show(document)
     return 0

@@ -55,7 +55,6 @@ def command(
     """
     from rlmem.app.capacity import CapacityRequest
     from rlmem.app.capacity import capacity as turn
-    from rlmem.report.capacity import capacity_view
     from rlmem.report.progress import spinner
     from rlmem.sources.overrides import parse_vary
     from rlmem.sources.target import parse_target
@@ -73,5 +72,5 @@ def command(
         budget=None if names else limits.budget(),
         machines=names or (),
     )
-    out.show(turn(request, spinner), capacity_view)
+    out.show(turn(request, spinner))
     return 0

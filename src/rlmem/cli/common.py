@@ -18,6 +18,7 @@ from rlmem.errors import UsageError
 
 if TYPE_CHECKING:
     from rlmem.core.plan import Budget
+    from rlmem.documents.contract import Document
     from rlmem.report.view import View
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,11 +106,12 @@ class Output:
     format: str = "text"
     path: Path | None = None
 
-    def show(self, document: Any, view: Callable[[Any], View]) -> None:
-        """Print a document in the format that was asked for, or write it to the file."""
+    def show(self, document: Document, view: Callable[[Any], View] | None = None) -> None:
+        """Print a document in the format that was asked for, or write it to the file; by default in the view of its kind."""
         from rlmem.report.render import render_view
+        from rlmem.report.views import view_of
 
-        self.write(render_view(document, view, self.format, self.path))
+        self.write(render_view(document, view or view_of, self.format, self.path))
 
     def write(self, text: str) -> None:
         """Print a text, or write it to the file."""

@@ -51,7 +51,6 @@ def command(
     """
     from rlmem.app.compare import CompareRequest, compare
     from rlmem.report.progress import spinner
-    from rlmem.report.views import view_of
     from rlmem.sources.target import parse_target
 
     sides = [
@@ -66,5 +65,5 @@ def command(
         labels=(" ".join((left, *sets_left)), " ".join((right, *sets_right))),
         budget=limits.budget(),
     )
-    out.show(compare(request, spinner), view_of)
+    out.show(compare(request, spinner))
     return 0

@@ -115,7 +115,6 @@ def command(
     if (pid is None) == (name is None):
         raise UsageError("give the number of a process, --name TEXT to find it by its command, or --ray for a cluster")
     from rlmem.app.explain import ExplainRequest, explain, process_named
-    from rlmem.report.explain import explain_view
 
     request = ExplainRequest(
         pid=process_named(name or "") if pid is None else pid,
@@ -127,7 +126,7 @@ def command(
         unsafe_attach=unsafe_attach,
         timeout_s=timeout_s,
     )
-    out.show(explain(request), explain_view)
+    out.show(explain(request))
     return 0
 
 
@@ -149,8 +148,7 @@ def _refuse_with_ray(
 
 
 def _emit_cluster(document: ClusterDocument, out: Output, report: HtmlFile) -> None:
-    from rlmem.report.cluster_view import cluster_view
 
-    out.show(document, cluster_view)
+    out.show(document)
     nodes = frozenset(word for node in document.nodes for word in (node.address, node.host))
     report.write(lambda: document, nodes)

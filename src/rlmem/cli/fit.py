@@ -96,7 +96,6 @@ def command(
     """
     from rlmem.app.fit import FitRequest
     from rlmem.app.fit import fit as fit_run
-    from rlmem.report.fit import fit_view
     from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
@@ -117,7 +116,7 @@ def command(
     if only_diff:
         _emit_diff(document, out)
     else:
-        out.show(document, fit_view)
+        out.show(document)
     failed = document.verified is not None and not document.verified.took_effect
     return 1 if failed else _EXIT_CODES.get(document.status, 0)
 

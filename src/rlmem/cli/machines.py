@@ -23,12 +23,11 @@ def command(name: str | None, here_: bool, out: Output) -> int:
       rlmem machines --here
     """
     from rlmem.app.machines import limits_here, list_machines
-    from rlmem.report.machines import limits_view, machines_view
 
     if here_ and name:
         raise UsageError(f"{name} and --here contradict each other; use one")
     if here_:
-        out.show(limits_here(), limits_view)
+        out.show(limits_here())
     else:
-        out.show(list_machines(name), machines_view)
+        out.show(list_machines(name))
     return 0

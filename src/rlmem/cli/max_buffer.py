@@ -53,7 +53,6 @@ def command(
     Exits 3 when the environment cannot be made, or when not even a small buffer fits.
     """
     from rlmem.app.max_buffer import MaxBufferRequest, max_buffer
-    from rlmem.report.max_buffer import max_buffer_view
 
     if env.endswith(".py"):
         raise UsageError(
@@ -70,5 +69,5 @@ def command(
         python=python,
         sets=sets,
     )
-    out.show(max_buffer(request), max_buffer_view)
+    out.show(max_buffer(request))
     return 0

@@ -100,7 +100,7 @@ def command(
     from rlmem.app.plan import PlanRequest, plan_run
     from rlmem.app.workers import named_nodes
     from rlmem.report.first_screen import first_screen
-    from rlmem.report.plan import formulas_view, plan_view
+    from rlmem.report.plan import plan_view
     from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
@@ -120,9 +120,8 @@ def command(
         if why:
             raise UsageError("--stacks and --why contradict each other; use one")
         from rlmem.app.stacks import stacks as stacks_of
-        from rlmem.report.stacks import stacks_view
 
-        out.show(stacks_of(request), stacks_view)
+        out.show(stacks_of(request))
         return 0
     planned = plan_run(request, spinner)
     document, code = planned.document, planned.exit_code
@@ -132,7 +131,7 @@ def command(
     if why:
         from rlmem.app.formulas import formulas
 
-        out.show(formulas(document, why), formulas_view)
+        out.show(formulas(document, why))
         return code
     arguments = _arguments(request.target, limits)
     brief = out.format == "text" and not (full or groups)

@@ -26,11 +26,10 @@ def command(name: str | None, out: Output) -> int:
       rlmem presets --show pidog-sac > run.yaml
     """
     from rlmem.app.presets import list_presets
-    from rlmem.report.presets import presets_view
     from rlmem.sources.preset import preset_text
 
     if name is not None:
         out.write(preset_text(name))
         return 0
-    out.show(list_presets(), presets_view)
+    out.show(list_presets())
     return 0

@@ -32,7 +32,6 @@ def command(code: str | None, pages: bool, out: Output) -> int:
     """
     from rlmem.app.rules import list_rules
     from rlmem.report.rule_pages import page_markdown
-    from rlmem.report.rules import rules_view
 
     document = list_rules(code)
     if pages:
@@ -41,7 +40,7 @@ def command(code: str | None, pages: bool, out: Output) -> int:
     if code is not None and out.format == "markdown":
         out.write(page_markdown(document.rules[0]))
     else:
-        out.show(document, rules_view)
+        out.show(document)
     return 0
 
 

@@ -41,7 +41,6 @@ def command(
       rlmem runs --delete 3f9a
     """
     from rlmem.app.runs import delete_runs, list_runs
-    from rlmem.report.runs import runs_view
     from rlmem.runner.store import open_store
 
     if deleted:
@@ -50,5 +49,5 @@ def command(
         return 0
     with open_store() as store:
         document = list_runs(store, kind=kind, limit=limit)
-    out.show(document, runs_view)
+    out.show(document)
     return 0

@@ -80,13 +80,12 @@ def export_options(function: Callable[..., int]) -> Callable[..., int]:
 def deliver(document: Document, out: Output, tables: TableFiles) -> None:
     """Write the tables asked for, and the report; a table named with ``-o`` is all there is."""
     from rlmem.documents.sweep import SweepDocument
-    from rlmem.report.views import view_of
 
     is_table = out.format == "text" and TableFiles().with_output(out.path).is_wanted
     if isinstance(document, SweepDocument):
         (tables.with_output(out.path) if is_table else tables).write(document)
     if not is_table:
-        out.show(document, view_of)
+        out.show(document)
 
 
 def read_file(path: Path) -> Any:

@@ -44,13 +44,14 @@ def command(port: int, opened: bool, python: str | None) -> int:
 
     Ctrl-C ends it. The JSON API beneath the pages is described at /api/docs.
     """
-    import shutil
     import tempfile
     import threading
     import webbrowser
 
-    if python is not None and (python := shutil.which(str(Path(python).expanduser()))) is None:
-        raise UsageError("--python: no such interpreter")
+    if python is not None:
+        from rlmem.process.interpreters import named_python
+
+        python = named_python(python)
     try:
         from rlmem.serve.running import listen, serve
         from rlmem.serve.settings import Settings

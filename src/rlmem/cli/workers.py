@@ -71,7 +71,6 @@ def command(
     Exits 1 when not even one fits.
     """
     from rlmem.app.workers import NodesRequest, WorkersRequest, find_nodes, fit_workers
-    from rlmem.report.placement import placement_view
     from rlmem.report.progress import spinner
     from rlmem.sources.target import parse_target
 
@@ -87,5 +86,5 @@ def command(
         shard=shard,
     )
     document = fit_workers(request, spinner)
-    out.show(document, placement_view)
+    out.show(document)
     return 0 if document.trials else 1

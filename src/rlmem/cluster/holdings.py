@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Any
 
 from rlmem.core.holdings import GpuShare, Holding, Portion, sum_known
-from rlmem.core.roles import IDLE, ORDER, RAY, STORE, TASK
+from rlmem.core.roles import ORDER, STORE, TASK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +178,6 @@ def by_role(nodes: Iterable[NodeHoldings], *, value: str = "heap_bytes") -> dict
 def place(role: str) -> tuple[int, str]:
     """Where a role stands in a report."""
     return (ORDER.index(role), "") if role in ORDER else (ORDER.index(TASK), role)
-
-
-def is_background(process: ProcessHoldings) -> bool:
-    """Ray's own, and workers that wait for something to do."""
-    return process.role in {RAY, IDLE}
 
 
 def _store(node: NodeHoldings) -> int:

@@ -112,7 +112,7 @@ def compare_sides(left: Side, right: Side) -> ComparisonDocument:
         left=left.about,
         right=right.about,
         settings=tuple(_settings(left.settings or {}, right.settings or {})) if known else (),
-        devices=tuple(compare_device(device, left, right) for device in DEVICES if _is_touched(device, left, right)),
+        devices=tuple(_compare_device(device, left, right) for device in DEVICES if _is_touched(device, left, right)),
     )
 
 
@@ -124,7 +124,7 @@ def compare_phases(left: Mapping[str, int], right: Mapping[str, int]) -> tuple[P
     )
 
 
-def compare_device(device: Device, left: Side, right: Side) -> DeviceDifference:
+def _compare_device(device: Device, left: Side, right: Side) -> DeviceDifference:
     """Return what one device holds on both sides, line by line."""
     phases = _phases(device, left, right)
     ledgers = [side.ledger.only(device=device) for side in (left, right)]

@@ -57,7 +57,7 @@ class PeakPart:
 
     def peak(self, leak: Leak | None = None) -> Peak:
         """Return the ``Peak`` of this part, to judge it and to say it in a sentence; ``leak`` is the one of its document."""
-        return Peak(**{item.name: getattr(self, item.name) for item in fields(self)}, leak=leak)
+        return core_object_of(Peak, self, leak=leak)
 
 
 def peak_part(peak: Peak) -> PeakPart:
@@ -82,7 +82,7 @@ class GrowthPart:
 
     def leak(self) -> Leak:
         """Return the ``Leak`` of this part."""
-        return Leak(**{item.name: getattr(self, item.name) for item in fields(self)})
+        return core_object_of(Leak, self)
 
 
 def growth_part(plan: Plan) -> GrowthPart | None:

@@ -119,7 +119,7 @@ class PostMortemPart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeakMomentPart:
-    """The largest moment."""
+    """The largest moment; ``members`` are the processes at the largest look, whether or not that is this moment."""
 
     nbytes: int = 0
     at_s: float = 0.0

@@ -99,7 +99,6 @@ def ask(process: Process | int, request: Question, *, timeout_s: float = 2.0) ->
         raise NoAgent(str(error)) from None
     if "error" in said:
         raise NoAgent(f"the agent of {process.pid}: {said['error']}")
-    said.pop("protocol", None)  # checked; what is stored of an answer says its version itself
     return said
 
 

@@ -23,11 +23,7 @@ _LEVELS = 4
 def find_python(script: Path | None, beside: Path, python: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
     """The interpreter of a run and how it was found: named, by shebang, by a virtual environment, or our own."""
     if python is not None:
-        found = shutil.which(os.path.expanduser(python))
-        if found is None:
-            raise UsageError(f"--python {python}: no such interpreter")
-        check_python(found)
-        return found, "--python"
+        return named_python(python), "--python"
     shebang = _shebang(script) if script else None
     if shebang:
         return shebang, f"the first line of {script}"
@@ -43,6 +39,19 @@ def find_python(script: Path | None, beside: Path, python: str | None, environ: 
         if os.access(candidate, os.X_OK):
             return str(candidate), f"${variable}"
     return sys.executable, "the interpreter rlmem runs in"
+
+
+def named_python(text: str) -> str:
+    """Return the path of an interpreter that is named by a path or a command; ``~`` is the home folder.
+
+    Raises:
+        UsageError: there is none, or it is too old.
+    """
+    path = shutil.which(os.path.expanduser(text))
+    if path is None:
+        raise UsageError(f"--python {text}: no such interpreter")
+    check_python(path)
+    return path
 
 
 def check_python(python: str) -> None:

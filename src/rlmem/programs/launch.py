@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -16,7 +15,7 @@ from typing import Any, cast
 
 from rlmem.agent.protocol import ProgramStatus
 from rlmem.errors import AnalysisError, UsageError
-from rlmem.process.interpreters import check_python
+from rlmem.process.interpreters import named_python
 from rlmem.process.protocol import check_protocol
 from rlmem.process.sampler import Sample
 from rlmem.runner.child import Outcome, run_child
@@ -53,10 +52,7 @@ def training_python(python: str | None, packages: tuple[str, ...]) -> str:
         if missing:
             raise UsageError(f"this interpreter has no {' and no '.join(missing)}; pass --python PATH")
         return sys.executable
-    found = shutil.which(python)
-    if found is None:
-        raise UsageError(f"--python {python}: no such interpreter")
-    check_python(found)
+    found = named_python(python)
     missing = missing_packages(found, packages)
     if missing:
         raise UsageError(f"--python {python} has no {' and no '.join(missing)}; install it there, or name another")

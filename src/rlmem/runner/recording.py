@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any
 
 from rlmem.core.moments import Moment
-from rlmem.documents.contract import to_plain
 from rlmem.documents.recorded import MOST_OWNERS, Recording
 from rlmem.errors import RlmemError
 from rlmem.runner.store import StoreBusyError, open_store
@@ -126,7 +125,7 @@ class Recorder:
     def _begin(self) -> None:
         recording = self._recording
         with open_store(self._path, write=True) as store:
-            self.run = store.begin("run", recording.target, command=self._command, document=to_plain(recording)).id
+            self.run = store.begin("run", recording.target, command=self._command, document=recording).id
         self._written = recording
 
     def _write(self) -> None:
@@ -139,7 +138,7 @@ class Recorder:
         with open_store(self._path, write=True, busy_s=BUSY_SECONDS) as store:
             store.record(self.run, added, gone)
             if recording is not self._written:
-                store.reopen(self.run, to_plain(recording))
+                store.amend(self.run, recording)
                 self._written = recording
         with self._lock:
             self._added = {n: moment for n, moment in self._added.items() if moment is not added.get(n)}
@@ -149,7 +148,7 @@ class Recorder:
         self._write()
         assert self.run is not None
         with open_store(self._path, write=True) as store:
-            store.finish(self.run, status, to_plain(recording))
+            store.finish(self.run, status, recording)
 
     def _guarded(self, work: Callable[[], None], *, last: bool = False) -> None:
         """Recording may fail; the run goes on. A batch that another process kept out comes with the next one."""

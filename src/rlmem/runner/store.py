@@ -23,6 +23,7 @@ from rlmem.core.points import Point, axes_text
 from rlmem.core.target import SHORTEST_RUN_ID, looks_like_run
 from rlmem.documents.contract import Document, read_part, to_plain
 from rlmem.documents.moment import moment_data, read_moment
+from rlmem.documents.recorded import Recording
 from rlmem.documents.runs import RUN_KINDS
 from rlmem.errors import AnalysisError, UsageError
 from rlmem.runner.facts import machine_facts, own_versions
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 FILE_NAME = "runs.db"
 #: What a run keeps: a document, or what there is of one so far.
-Kept = Document | Mapping[str, Any]
+Kept = Document | Recording | Mapping[str, Any]
 #: How long to wait for another rlmem that is writing; each of its writes takes milliseconds.
 BUSY_SECONDS = 30.0
 
@@ -282,7 +283,8 @@ class Store:
 
     def count(self) -> int:
         """Return how many runs there are."""
-        number: int = self._connection.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
+        with _explained(self.path):
+            number: int = self._connection.execute("SELECT COUNT(*) FROM runs").fetchone()[0]
         return number
 
     def find(self, prefix: str) -> Run:

@@ -19,7 +19,6 @@ from rlmem.agent.exits import TOLD
 from rlmem.agent.protocol import CheckpointAnswer, DescribedFacts, ExitNote, KillNote, Question
 from rlmem.core.holdings import Progress
 from rlmem.core.moments import Moment
-from rlmem.documents.moment import MemberPart
 from rlmem.documents.parts import part_of
 from rlmem.documents.recorded import (
     DeathPart,
@@ -84,28 +83,13 @@ class Look(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Peak:
-    """The largest moment. ``seen`` is False for one between two looks, known from the kernel's own mark.
-
-    ``members`` are the processes at the largest look, whether or not that is this moment.
-    """
-
-    nbytes: int = 0
-    at_s: float = 0.0
-    phase: str = ""
-    step: int | None = None
-    seen: bool = True
-    members: tuple[MemberPart, ...] = ()
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Ended:
     """How it went: everything a report needs beside the timeline."""
 
     returncode: int | None
     status: str
     wall_s: float
-    peak: Peak
+    peak: PeakMomentPart
     events: tuple[EventPart, ...] = ()
     deaths: tuple[Death, ...] = ()
     #: Processes that a signal ended and rlmem did not.
@@ -133,7 +117,6 @@ class Ended:
         return part_of(
             EndPart,
             self,
-            peak=part_of(PeakMomentPart, self.peak),
             deaths=tuple(part_of(DeathPart, death) for death in self.deaths),
             exits=tuple(part_of(ExitPart, exit_) for exit_ in self.exits),
             postmortem=part_of(PostMortemPart, postmortem, grown=grown) if postmortem else None,
@@ -194,7 +177,7 @@ class Supervision:
         self._response = Response(policy, self, self._say)
         self._events: list[EventPart] = []
         self._begin = clock()
-        self._peak, self._hwm = Peak(), 0
+        self._peak, self._hwm = PeakMomentPart(), 0
         self._moment: Moment | None = None
         self._rss = 0
         self._alone = True
@@ -359,14 +342,14 @@ class Supervision:
         if nbytes > self._peak.nbytes:
             step = moment.progress.step if moment.progress else None
             seen = between <= 0.01 * nbytes
-            self._peak = Peak(nbytes=nbytes, at_s=moment.at_s, phase=moment.phase, step=step, seen=seen)
+            self._peak = PeakMomentPart(nbytes=nbytes, at_s=moment.at_s, phase=moment.phase, step=step, seen=seen)
 
-    def _final_peak(self, wall: float) -> Peak:
+    def _final_peak(self, wall: float) -> PeakMomentPart:
         maxrss = self._process.maxrss_bytes if self._alone else 0
         if maxrss <= 1.01 * self._peak.nbytes:
             return self._peak
         phase, step, _ = self._mark()
-        return Peak(nbytes=maxrss, at_s=wall, phase=phase, step=step if step >= 0 else None, seen=False)
+        return PeakMomentPart(nbytes=maxrss, at_s=wall, phase=phase, step=step if step >= 0 else None, seen=False)
 
     # -- what is said -----------------------------------------------------------------------------------------------
 

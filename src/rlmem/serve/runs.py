@@ -26,14 +26,18 @@ def stored_runs(path: Path | None, *, kind: str = "", text: str = "", limit: int
 
 def document(path: Path | None, name: str) -> tuple[Document, str]:
     """Return the document of a run, and its whole id; the name is an id or the start of one, never a path."""
-    with open_store(path, busy_s=BUSY_S) as store:
-        run = store.find(name)
-        stored = stored_document(store, run)
-    return (recorded_report(stored) if isinstance(stored, RecordedDocument) else stored), run.id
+    stored, run = _stored(path, name)
+    return (recorded_report(stored) if isinstance(stored, RecordedDocument) else stored), run
 
 
 def compared(path: Path | None, left: str, right: str) -> Document:
     """Return two runs side by side."""
-    sides = [document(path, name) for name in (left, right)]
+    sides = [_stored(path, name) for name in (left, right)]
     labels = [f"{stored.target.name} ({name})" if isinstance(stored, PlanDocument) else name for stored, name in sides]
     return compare_documents([stored for stored, _ in sides], labels)
+
+
+def _stored(path: Path | None, name: str) -> tuple[Document, str]:
+    with open_store(path, busy_s=BUSY_S) as store:
+        run = store.find(name)
+        return stored_document(store, run), run.id

@@ -9,9 +9,6 @@ from rlmem.core.moments import Judgement, Moment
 from rlmem.errors import UsageError
 from rlmem.units import format_size, parse_size
 
-#: Verdicts that can be made to fail the command.
-BAD_STATES = ("leaking", "stuck")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from rlmem.cli import run
-from rlmem.cli.bench import left_text
+from rlmem.cli.bench_progress import left_text
 from rlmem.process.sampler import TreePeak
 from rlmem.programs import bench as benches
 from rlmem.programs import launch as launching

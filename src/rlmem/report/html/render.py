@@ -20,8 +20,7 @@ _PAGES: dict[str, tuple[Callable[[Any], tuple[str, str]], Callable[[Any], list[E
 }
 
 
-def render_html(document: Any) -> str:
+def render_html(document: Document) -> str:
     """The page of a document, in one file."""
-    schema = document.SCHEMA if isinstance(document, Document) else document["schema"]
-    title, sections = _PAGES[kind_name(schema)]
+    title, sections = _PAGES[kind_name(document.SCHEMA)]
     return one_file(*title(document), sections(document), to_plain(document))
