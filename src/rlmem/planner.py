@@ -35,10 +35,6 @@ class ClosedForm:
         spec, ledger = self.predict(asked)
         return judge(ledger, budget, spec=spec, notes=find_adapter(spec).notes(spec))
 
-    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
-        """Return the plan of a run against another budget."""
-        return self.plan(asked, budget)
-
     def predict(self, asked: RunSpec) -> tuple[RunSpec, Ledger]:
         """The run with its framework's defaults, and its ledger."""
         # A formula names where its values come from, so that the same values from elsewhere are another ledger.

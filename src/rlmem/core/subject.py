@@ -25,9 +25,6 @@ class PlanSource(Protocol):
             SpecError: the run is not one that could be built.
         """
 
-    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
-        """Return the plan of a run that was planned before, against another budget."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
@@ -51,7 +48,7 @@ class Subject:
 
     def under(self, budget: Budget) -> Subject:
         """Return the same run against another budget; nothing is predicted again."""
-        return replace(self, plan=self.source.judge(self.asked, budget))
+        return replace(self, plan=self.source.plan(self.asked, budget))
 
     def plan_of(self, asked: RunSpec) -> Plan:
         """Return the plan of the run changed, against the same budget.

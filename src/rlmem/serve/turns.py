@@ -53,8 +53,3 @@ class YieldingSource:
         """Return the plan of a run, when nobody waits for another."""
         self.turns.give_way()
         return self.source.plan(asked, budget)
-
-    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
-        """Return the plan of a run against another budget, when nobody waits for another plan."""
-        self.turns.give_way()
-        return self.source.judge(asked, budget)

@@ -52,7 +52,7 @@ def plan_dry_run(run: DryRun, budget: Budget, form: ClosedForm | None = None) ->
         AnalysisError: the run stopped before anything was known.
     """
     source = DryRunSource(run, form or ClosedForm())
-    plan = source.judge(source.asked, budget)
+    plan = source.plan(source.asked, budget)
     versions = run.facts.get("versions") or {}
     return Subject(
         asked=source.asked,
@@ -74,22 +74,21 @@ class DryRunSource:
         self.is_changeable = self._closed(Budget(name="")) is not None
         self._plans: dict[Budget, Plan] = {}
 
-    def judge(self, asked: RunSpec, budget: Budget) -> Plan:
-        """Return the plan of the run as it was met; of a changed one, as :meth:`plan`."""
-        if asked is not self.asked:
-            return self.plan(asked, budget)
-        if budget not in self._plans:
-            self._plans[budget] = self._plan(budget)
-        return self._plans[budget]
-
     def plan(self, asked: RunSpec, budget: Budget) -> Plan:
-        """Return the plan of a changed run."""
-        after = self.form.plan(asked, budget)
-        before, closed = self.judge(self.asked, budget), self.form.plan(self.asked, budget)
+        """Return the plan of the run as it was met, or changed."""
+        before = self._as_met(budget)
+        if asked.key == self.asked.key:
+            return before
+        after, closed = self.form.plan(asked, budget), self.form.plan(self.asked, budget)
         if before.method != "dry run":
             return after
         shift = {peak.device: peak.expected_bytes - _expected(closed, peak.device) for peak in before.tops}
         return replace(after, peaks=tuple(_moved(peak, shift.get(peak.device, 0)) for peak in after.peaks))
+
+    def _as_met(self, budget: Budget) -> Plan:
+        if budget not in self._plans:
+            self._plans[budget] = self._plan(budget)
+        return self._plans[budget]
 
     def _plan(self, budget: Budget) -> Plan:
         run = self.run
