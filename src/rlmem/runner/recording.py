@@ -138,7 +138,7 @@ class Recorder:
         with open_store(self._path, write=True, busy_s=BUSY_SECONDS) as store:
             store.record(self.run, added, gone)
             if recording is not self._written:
-                store.amend(self.run, recording)
+                store.reopen(self.run, recording)  # which refuses a run that was deleted meanwhile
                 self._written = recording
         with self._lock:
             self._added = {n: moment for n, moment in self._added.items() if moment is not added.get(n)}
