@@ -14,9 +14,7 @@ import pytest
 from click.testing import CliRunner
 
 from rlmem.app.recorded import recorded_document
-from rlmem.cli.assess import command as assess
-from rlmem.cli.runs import command as runs
-from rlmem.cli.show import command as show
+from rlmem.cli import app
 from rlmem.core.holdings import Holding, Portion, Progress
 from rlmem.core.moments import Moment
 from rlmem.documents.contract import from_plain, read_part, to_plain
@@ -269,10 +267,10 @@ def stored_run(*, ended: bool = True) -> str:
 
 
 @pytest.mark.parametrize("format_", ["text", "markdown", "json"])
-@pytest.mark.parametrize("command", [assess, show])
-def test_a_recorded_run_is_shown_in_every_format(command: object, format_: str) -> None:
+@pytest.mark.parametrize("command", ["assess", "show"])
+def test_a_recorded_run_is_shown_in_every_format(command: str, format_: str) -> None:
     name = stored_run()
-    done = CliRunner().invoke(command, [name[:6], "--format", format_], standalone_mode=False)  # type: ignore[arg-type]
+    done = CliRunner().invoke(app, [command, name[:6], "--format", format_], standalone_mode=False)
     assert done.exception is None
     if format_ == "json":
         document = json.loads(done.stdout)
@@ -284,11 +282,11 @@ def test_a_recorded_run_is_shown_in_every_format(command: object, format_: str) 
 
 
 def test_assess_says_with_its_exit_code_that_a_run_died() -> None:
-    assert CliRunner().invoke(assess, [stored_run()], standalone_mode=False).return_value == 1
+    assert CliRunner().invoke(app, ["assess", stored_run()], standalone_mode=False).return_value == 1
 
 
 def test_a_recording_that_was_cut_short_is_shown_without_an_end() -> None:
-    done = CliRunner().invoke(assess, [stored_run(ended=False)], standalone_mode=False)
+    done = CliRunner().invoke(app, ["assess", stored_run(ended=False)], standalone_mode=False)
     assert done.exception is None
     assert "the recording has no end" in done.stdout
     assert "129 MiB" in done.stdout
@@ -297,14 +295,14 @@ def test_a_recording_that_was_cut_short_is_shown_without_an_end() -> None:
 def test_a_run_of_another_kind_cannot_be_assessed() -> None:
     with open_store(write=True) as store:
         name = store.begin("bench", "x").id
-    done = CliRunner().invoke(assess, [name], standalone_mode=False)
+    done = CliRunner().invoke(app, ["assess", name], standalone_mode=False)
     assert isinstance(done.exception, UsageError)
     assert "of kind bench" in str(done.exception)
 
 
 def test_recorded_runs_are_listed_with_their_peaks() -> None:
     name = stored_run()
-    done = CliRunner().invoke(runs, ["--kind", "run", "--json"], standalone_mode=False)
+    done = CliRunner().invoke(app, ["runs", "--kind", "run", "--json"], standalone_mode=False)
     (row,) = json.loads(done.stdout)["runs"]
     assert (row["id"], row["kind"], row["status"], row["peak_bytes"]) == (name, "run", "oom", 131 * MIB)
 

@@ -222,5 +222,7 @@ def test_two_recorded_documents_compare_by_owner_and_phase() -> None:
 
 
 def test_documents_of_other_kinds_are_refused_by_their_labels() -> None:
-    with pytest.raises(UsageError, match=r"^b is a compare-recorded; give plans, measurements, recorded runs or processes"):
+    with pytest.raises(
+        UsageError, match=r"^b is a compare-recorded; give plans, measurements, recorded runs or processes"
+    ):
         compare_documents((LEFT, compared(LEFT, RIGHT)), ("a", "b"))

@@ -99,7 +99,10 @@ def test_without_a_limit_the_verdict_is_unknown() -> None:
         (None, ""),
         ({}, ""),
         ({"model": {}}, "does not tell the framework.name of its model"),
-        ({"model": {**FACTS["model"], "bases": ["Mine"]}}, "does not tell the algorithm of its model"),  # no algorithm the closed form knows
+        (
+            {"model": {**FACTS["model"], "bases": ["Mine"]}},
+            "does not tell the algorithm of its model",
+        ),  # no algorithm the closed form knows
         ({"model": {**FACTS["model"], "observation": {"type": "graph"}}}, "does not tell the observation of its model"),
         ({"model": {"settings": 3}}, "cannot be read (KeyError: 'algorithm')"),
         ({"model": [1]}, "cannot be read (AttributeError"),
