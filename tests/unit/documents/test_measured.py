@@ -15,6 +15,7 @@ from rlmem.documents.runs import RunsDocument
 from rlmem.documents.sweep import SweepDocument
 from rlmem.documents.sweep_comparison import SweepComparisonDocument
 from rlmem.errors import UsageError
+from subset import assert_holds
 
 FOLDER = Path(__file__).parents[2] / "golden" / "written_by_0"
 KINDS: dict[str, type[Document]] = {
@@ -51,19 +52,6 @@ def test_components_of_two_sweeps_of_version_1_are_those_of_ram() -> None:
     point = next(point for point in data["points"] if point["values"] == data["at"])
     assert (ram["left_bytes"], ram["right_bytes"]) == (point["left_bytes"], point["right_bytes"])
     assert_holds(plain, {**data, "schema": "rlmem.compare-sweeps/2"})
-
-
-def assert_holds(more: Any, data: Any) -> None:
-    """Whether all of ``data`` is in ``more``, which may have keys beside."""
-    if isinstance(data, dict):
-        for key, value in data.items():
-            assert_holds(more[key], value)
-    elif isinstance(data, list):
-        assert len(more) == len(data)
-        for one, other in zip(more, data, strict=True):
-            assert_holds(one, other)
-    else:
-        assert more == data
 
 
 @pytest.mark.parametrize(

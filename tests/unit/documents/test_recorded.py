@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from rlmem.documents.capacity import CapacityCurvePart
 from rlmem.documents.contract import Document, from_plain, schema_of, to_plain
 from rlmem.documents.moment import MomentDocument
 from rlmem.documents.recorded import RecordedDocument
 from rlmem.documents.recorded_comparison import RecordedComparisonDocument
+from rlmem.documents.report import ReportDocument
 from rlmem.documents.runs import RunsDocument
 from rlmem.errors import UsageError
+from subset import assert_holds
 
 WRITTEN = Path(__file__).parents[2] / "golden" / "written_by_0"
 KINDS: dict[str, type[Document]] = {
@@ -45,10 +48,37 @@ def changed(name: str, path: str, value: Any) -> Any:
 
 @pytest.mark.parametrize("name", KINDS)
 def test_what_version_0_wrote_is_read_and_reads_back_as_it_is_written_now(name: str) -> None:
-    document = from_plain(KINDS[name], written(name), "it")
+    data = written(name)
+    document = from_plain(KINDS[name], data, "it")
     plain = json.loads(json.dumps(to_plain(document)))
     Draft202012Validator(schema_of(KINDS[name])).validate(plain)
     assert from_plain(KINDS[name], plain, "it") == document
+    if isinstance(document, RecordedDocument):  # moments are written without what is not known or is zero
+        data["moments"] = [{key: value for key, value in moment.items() if value} for moment in data["moments"]]
+    assert_holds(plain, {**data, "schema": KINDS[name].SCHEMA})
+
+
+def test_the_capacity_of_a_recording_of_version_1_is_read() -> None:
+    curve = written("report")["capacity"]
+    document = from_plain(RecordedDocument, {**written("recorded-with-plan"), "capacity": curve}, "it")
+    assert document.capacity is not None
+    assert_peaks(document.capacity, curve)
+
+
+def test_the_capacity_of_a_report_of_version_1_is_read() -> None:
+    data = written("report")
+    document = from_plain(ReportDocument, data, "it")
+    assert document.capacity is not None
+    assert {row["verdict"] for row in data["capacity"]["rows"]} > {"fits"}
+    assert_peaks(document.capacity, data["capacity"])
+
+
+def assert_peaks(curve: CapacityCurvePart, written: Any) -> None:
+    """Whether a curve has the values, verdicts and sizes that version 1 wrote."""
+    names = ("device", "phase", "low_bytes", "expected_bytes", "high_bytes", "limit_bytes")
+    assert [
+        (row.value, row.verdict, *(getattr(peak, name) for name in names)) for row in curve.rows for peak in row.peaks
+    ] == [(row["value"], row["verdict"], *(row[name] for name in names)) for row in written["rows"]]
 
 
 def test_moments_of_a_recording_are_written_without_what_is_not_known() -> None:
