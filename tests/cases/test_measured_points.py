@@ -42,7 +42,9 @@ def test_a_replay_point_is_filled_and_says_so() -> None:
 def test_a_short_run_fills_a_part_of_its_buffer_as_planned() -> None:
     """250,000 of 1,000,000 rows of 292 bytes: a full buffer would need 209 MiB more."""
     point = measure_point(
-        parse_target("pidog-sac-vector"), {"buffer_size": 1_000_000, "total_timesteps": 250_000}, LIMITS
+        parse_target("pidog-sac-vector", python=sys.executable),
+        {"buffer_size": 1_000_000, "total_timesteps": 250_000},
+        LIMITS,
     )
     assert point.status == "ok", point.note
     stored = {name: size for name, size in point.components.items() if name.startswith("replay.")}

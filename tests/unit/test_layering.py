@@ -222,9 +222,11 @@ def _imports(module: str) -> Iterator[str]:
     tree = ast.parse((ROOT / f"{module}.py").read_text(encoding="utf-8"))
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
+            assert "rlmem" not in {alias.name for alias in node.names}, f"{module}: name what is imported of rlmem"
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0 or module.startswith("agent/"), f"{module}: relative import"
+            above = module.count("/") if module.startswith("agent/") else 0
+            assert node.level <= above, f"{module}: relative import"
             base = node.module or ""
             yield base
             if base == "rlmem":

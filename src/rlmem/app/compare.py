@@ -163,7 +163,7 @@ def _moment(document: ExplanationDocument, label: str) -> Side:
     sizes = [f"{format_size(document.pss_bytes)} RAM" if document.pss_bytes is not None else ""]
     sizes += [f"{format_size(ledger.only(device='vram').nbytes)} VRAM" if "vram" in ledger.devices else ""]
     held = ", ".join(size for size in sizes if size)
-    phase = f" in {top.phase}" if top.phase else "; it does not say in which phase it is"
+    phase = f" in {top.phase}" if top.phase else "; its phase is unknown, so it is compared as in collect"
     return Side(
         about=_measured(label, top.command, f"process {top.pid} holds {held or 'an unknown size'} now{phase}"),
         ledger=ledger,

@@ -31,6 +31,7 @@ KINDS = {
     "moment": "rlmem.documents.moment:MomentDocument",
     "placement": "rlmem.documents.placement:PlacementDocument",
     "plan": "rlmem.documents.plan:PlanDocument",
+    "polled-moment": "rlmem.documents.moment:PolledMomentDocument",
     "presets": "rlmem.documents.presets:PresetsDocument",
     "processes": "rlmem.documents.serve_tables:ProcessesDocument",
     "recorded": "rlmem.documents.recorded:RecordedDocument",

@@ -137,7 +137,10 @@ class MomentDocument(Document):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PolledMomentDocument(MomentDocument):
-    """The latest moment of a process that a server watches; it is read as a ``MomentDocument``."""
+    """The latest moment of a process that a server watches, and what watching it has cost. Sizes are in bytes."""
+
+    SCHEMA: ClassVar[str] = "rlmem.polled-moment/1"
+    TITLE: ClassVar[str] = "The latest moment of a process that rlmem serve watches"
 
     number: Annotated[int, Meta(description="how many moments were taken: the same number is the same moment")]
     end: Annotated[str | None, Meta(description="how the process ended; null while it runs")]

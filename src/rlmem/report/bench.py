@@ -10,6 +10,7 @@ from typing import Any
 
 from rlmem.documents.bench import BenchDocument, BenchRow
 from rlmem.report.table import Cell, make_table
+from rlmem.report.text import UNKNOWN, size
 from rlmem.report.view import Column, Section, View
 from rlmem.units import format_count, format_size
 
@@ -29,9 +30,9 @@ def bench_view(document: BenchDocument) -> View:
         (Column(title="profile", right=False), lambda row: row.profile),
         (Column(title="steps/s"), _speed),
         (Column(title="mean reward", rank=2), partial(_reward, document)),
-        (Column(title="peak, measured"), lambda row: _size(row.peak_bytes)),
+        (Column(title="peak, measured"), lambda row: _size(row, row.peak_bytes)),
         (Column(title=f"predicted at {steps} steps"), _predicted),
-        (Column(title="predicted, buffer full", rank=1), lambda row: _size(row.predicted_full.expected)),
+        (Column(title="predicted, buffer full", rank=1), lambda row: _size(row, row.predicted_full.expected)),
         (Column(title="when full", right=False), lambda row: _VERDICTS[row.verdict]),
     )
     settings = tuple(f"{row.profile}: {_settings(row.settings)}" for row in rows)
@@ -51,7 +52,7 @@ def bench_view(document: BenchDocument) -> View:
 def _speed(row: BenchRow) -> str:
     if not row.is_ok:
         return row.status
-    return "" if row.steps_per_s is None else f"{row.steps_per_s:,.1f}"
+    return UNKNOWN if row.steps_per_s is None else f"{row.steps_per_s:,.1f}"
 
 
 def _reward(document: BenchDocument, row: BenchRow) -> str:
@@ -67,12 +68,13 @@ def _reward(document: BenchDocument, row: BenchRow) -> str:
 def _predicted(row: BenchRow) -> str:
     expected = row.predicted.expected
     if expected is None or not row.is_ok or not row.peak_bytes:
-        return _size(expected)
+        return _size(row, expected)
     return f"{format_size(expected)} ({100 * (expected / row.peak_bytes - 1):+.1f} %)"
 
 
-def _size(nbytes: int | None) -> str:
-    return "" if nbytes is None else format_size(nbytes)
+def _size(row: BenchRow, nbytes: int | None) -> str:
+    """Return a size; of a profile that did not end well, what it did not come to is empty."""
+    return "" if nbytes is None and not row.is_ok else size(nbytes)
 
 
 def _settings(settings: Mapping[str, Any]) -> str:

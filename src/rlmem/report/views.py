@@ -31,6 +31,7 @@ VIEWS = {
     "moment": "rlmem.report.watch:moment_view",
     "placement": "rlmem.report.placement:placement_view",
     "plan": "rlmem.report.plan:plan_view",
+    "polled-moment": "rlmem.report.watch:moment_view",
     "presets": "rlmem.report.presets:presets_view",
     "processes": "rlmem.report.serve_tables:processes_view",
     "recorded": "rlmem.report.recorded:recorded_view",

@@ -150,7 +150,7 @@ def _processes(made: APIRouter, desk: Desk) -> None:
 
     @made.get("/processes/{pid}/now", tags=["processes"])
     def now(request: Request, pid: Pid) -> dict[str, Any]:
-        """The latest moment of a watched process (rlmem.moment/1), watched from the first call on; wants the token."""
+        """The latest moment of a watched process (rlmem.polled-moment/1), watched from the first call on; wants the token."""
         desk.check_token(request)
         return to_plain(polled_moment(desk.hub.look(pid)))
 

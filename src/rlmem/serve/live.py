@@ -212,6 +212,7 @@ def polled_moment(watched: Watched) -> PolledMomentDocument:
     return part_of(
         PolledMomentDocument,
         moment_document(watched.frame, datetime.now()),
+        schema=PolledMomentDocument.SCHEMA,
         number=watched.number,
         end=watched.end or None,
         sampler_cpu_s=round(watched.spent_s, 4),

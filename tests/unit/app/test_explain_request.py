@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -42,6 +43,20 @@ def test_what_is_not_asked_for_is_not_done(pid: int) -> None:
     document = explain(ExplainRequest(pid=pid, names=False, advice=False))
     assert document.top.way == "pages"
     assert (document.findings, document.advice, document.top.holdings) == ((), (), ())
+
+
+def test_every_option_reaches_what_reads_the_process(pid: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = {"tree": False, "fork_names": True, "unsafe_attach": True, "trim": True, "timeout_s": 7.5, "names": True}
+    asked: dict[str, Any] = {}
+
+    def explain_tree(pid: int, **options: Any) -> None:
+        asked.update(options)
+        raise AnalysisError("enough is known")
+
+    monkeypatch.setattr("rlmem.app.explain.explain_tree", explain_tree)
+    with pytest.raises(AnalysisError, match="enough"):
+        explain(ExplainRequest(pid=pid, **options))
+    assert asked == options
 
 
 def test_a_process_that_is_not_there_is_an_error() -> None:

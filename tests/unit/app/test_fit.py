@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,18 @@ def test_a_description_is_measured_with_its_steps_where_that_is_asked_for(monkey
 def test_a_fit_that_is_there_already_is_not_measured() -> None:
     answer = fit(FitRequest(target=parse_target("pidog-sac"), budget=rlmem.make_budget(ram="64GB"), verify=True))
     assert (answer.status, answer.verified) == ("already", None)
+
+
+def test_the_limits_of_a_dry_run_are_those_that_were_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text("")
+    asked: dict[str, Any] = {}
+
+    def prepare_job(*_: object, **limits: Any) -> None:
+        asked.update(limits)
+        raise UsageError("enough is known")
+
+    monkeypatch.setattr("rlmem.app.fit.prepare_job", prepare_job)
+    with pytest.raises(UsageError, match="enough"):
+        fit(request(str(script), timeout_s=9.0, cap="1GB"))
+    assert (asked["timeout_s"], asked["cap_bytes"]) == (9.0, 10**9)

@@ -103,10 +103,18 @@ def test_a_profile_file_of_ones_own_and_tables_for_others(
 ) -> None:
     mine, table = tmp_path / "mine.yaml", tmp_path / "rows.csv"
     mine.write_text("small: {buffer_size: 5k, learning_rate: 0.001}\n", encoding="utf-8")
-    assert run(["bench", "pidog-sac", "--timesteps", "600", "--profiles", str(mine), "--csv", str(table), *ENOUGH]) == 0
+    saved = tmp_path / "bench.json"
+    command = ["bench", "pidog-sac", "--timesteps", "600", "--profiles", str(mine), *ENOUGH]
+    assert run([*command, "--csv", str(table), "-o", str(saved)]) == 0
     head, row = table.read_text(encoding="utf-8").splitlines()
-    assert dict(zip(head.split(","), row.split(","), strict=True))["set.buffer_size"] == "5k"
+    cells = dict(zip(head.split(","), row.split(","), strict=True))
+    assert cells["set.buffer_size"] == "5k"
+    (profile,) = json.loads(saved.read_text(encoding="utf-8"))["profiles"]
+    for name in ("predicted", "predicted_full"):
+        assert cells[f"{name}_expected_bytes"] == str(profile[name]["expected"])
+    assert cells["predicted_expected_bytes"] != cells["predicted_full_expected_bytes"]
     assert asked[0]["model_kwargs"]["buffer_size"] == 5000
+    assert run(["show", str(saved)]) == 0
     assert "small: buffer_size 5k, learning_rate 0.001" in capsys.readouterr().out
 
 

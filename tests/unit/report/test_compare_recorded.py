@@ -119,6 +119,8 @@ def test_every_format_has_the_figures_of_both_sides(wanted: str) -> None:
         assert json.loads(out) == data
     else:
         assert all(text in out for text in ("+130 MiB", "1.33×", "right, in update", "3f9a: peak 300 MiB, 30%"))
+        (row,) = (line for line in out.splitlines() if line.strip(" |").startswith("update"))
+        assert row.replace("|", " ").split() == ["update", "400", "MiB"]  # the left side never was in it
     assert json.dumps(data) == before
 
 
