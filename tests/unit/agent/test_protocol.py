@@ -263,6 +263,15 @@ def test_an_agent_of_another_version_is_not_believed(tmp_path: Path, monkeypatch
     assert asked == [{"ask": "hello", "protocol": PROTOCOL}]
 
 
+def test_the_answer_of_an_agent_keeps_its_version(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What reads the facts of an answer later checks the version again: without one it would be the first."""
+    monkeypatch.setattr(attach, "agent_socket", lambda _: "socket")
+    monkeypatch.setattr(attach, "_received", lambda *_: {"protocol": PROTOCOL, "pid": 7})
+    monkeypatch.setattr(socket.socket, "connect", lambda *_: None)
+    monkeypatch.setattr(socket.socket, "sendall", lambda *_: None)
+    assert attach.ask(living(os.getpid()), {"ask": "hello"})["protocol"] == PROTOCOL
+
+
 def test_stored_facts_of_another_version_are_not_described() -> None:
     model: protocol.ModelFacts = {"algorithm": "PPO", "settings": {"n_envs": 1}}
     assert from_facts("train.py", {"model": model}).get("algorithm") == "ppo"

@@ -133,6 +133,13 @@ def test_a_report_shows_the_newest_measurement_of_its_target() -> None:
     assert report_document(subject, target=parse_target("pidog-td3"), command=[]).measured is None
 
 
+def test_a_measurement_that_cannot_be_read_costs_no_report() -> None:
+    with open_store(write=True) as store:
+        store.begin("measure", "pidog-sac", document={"axes": [{"name": "n_envs"}]})
+    subject = with_findings(ClosedForm().subject(load("pidog-sac"), make_budget(ram="10GB")))
+    assert report_document(subject, target=parse_target("pidog-sac"), command=[]).measured is None
+
+
 def test_a_measurement_of_another_run_is_said_to_be_one() -> None:
     header = {"axes": [{"name": "n_envs", "values": [1, 2]}], "repeat": 1, "options": {"sets": ["buffer_size=1000"]}}
     with open_store(write=True) as store:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from rlmem.app.subjects import constants_for
 from rlmem.errors import UsageError
-from rlmem.process.interpreters import find_python
+from rlmem.process.interpreters import find_python, named_python
 from rlmem.sources.target import parse_target
 from rlmem.trace.target import find_runnable
 
@@ -88,3 +89,14 @@ def test_an_interpreter_that_is_too_old_is_refused(version: str, is_old: bool, t
         return
     with pytest.raises(UsageError, match=f"is Python {version}: a run needs Python 3.8 or newer"):
         find_python(None, tmp_path, str(python), {})
+
+
+def test_an_interpreter_below_the_home_folder_is_found_by_every_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "python").symlink_to(sys.executable)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert named_python("~/python") == find_python(None, tmp_path, "~/python", {})[0] == str(tmp_path / "python")
+    assert constants_for("~/python") == constants_for(None)
+    with pytest.raises(UsageError, match="--python ~/nothing: no such interpreter"):
+        named_python("~/nothing")
