@@ -197,7 +197,7 @@ class TestSwarm:
 
     def test_the_allocation_only_benchmark_is_reproduced_to_half_a_percent(self) -> None:
         made = plan("drone-swarm")
-        each = allocation_only(made.spec, made) / 1024
+        each = allocation_only(made) / 1024
         for agents, printed in ALLOCATION_TABLE:
             assert ALLOCATION_FIXED_MIB + agents * each / MIB == pytest.approx(printed, rel=0.005)
 
